@@ -1,0 +1,350 @@
+//! The host's access to bytes: in place by read and write, for good by export.
+//!
+//! An access waits for what it follows, then claims, then looks at the stamps again: work may have
+//! come in between. An async form that finds new work releases its claim and waits anew, so that a
+//! future nobody polls holds nothing up; a blocking form keeps its claim over one more wait, so
+//! that a stream of submissions cannot starve it (S5). Any thread may call anything; claims end on
+//! drop, after a panic too.
+
+use crate::allocation::{Allocation, Call, Ref};
+use crate::buffer::Buffer;
+use crate::bytes::HostBytes;
+use crate::claim::{Answer, Ask, Pass};
+use crate::entry;
+use crate::error::{Error, Misuse, Result};
+use crate::export::Export;
+use crate::life;
+use crate::timeline::{Access, DeviceId};
+use crate::wait;
+use bytemuck::Pod;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// A claim of the host on one allocation, released on drop.
+pub(crate) struct Claim {
+    pub(crate) at: Ref,
+    ask: Ask,
+}
+
+impl Claim {
+    /// Makes the claim a running closure's, beside which conflicting work is refused.
+    fn run_closure(&mut self) {
+        self.ask = self.at.claims.run_closure(self.ask);
+        // Who waits for the mover asks again, and is refused now.
+        self.at.owner.claim_wakers.wake_all();
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.at.release(self.ask);
+    }
+}
+
+/// One side of an access: which memory, and what for.
+#[derive(Clone, Copy)]
+pub(crate) struct Side<'a> {
+    pub(crate) buffer: &'a Buffer,
+    pub(crate) access: Access,
+}
+
+impl Side<'_> {
+    fn ask(self) -> Ask {
+        match self.access {
+            Access::Read => Ask::MoverRead,
+            Access::Write => Ask::MoverWrite,
+        }
+    }
+
+    fn pass(self) -> Pass {
+        self.buffer.at.pass(self.buffer.token)
+    }
+}
+
+/// Waits for all that the sides follow, and claims them all, or none.
+pub(crate) async fn claim_host(call: &'static str, sides: &[Side<'_>]) -> Result<Claims> {
+    // One claim an allocation: claims of one call never refuse each other (S5.1).
+    let mut merged: Claims<Side<'_>> = Claims::new();
+    for side in sides {
+        match merged.iter_mut().find(|known| known.buffer.same_memory(side.buffer)) {
+            Some(known) => known.access = known.access.max(side.access),
+            None => merged.push(*side),
+        }
+    }
+    let _calls: Claims<Call> = merged.iter().map(|side| Call::new(&side.buffer.at)).collect();
+    loop {
+        for side in &merged {
+            wait::follow(&side.buffer.at.stamps, side.access).await?;
+        }
+        let held = match try_claim(call, &merged)? {
+            Tried::Held(held) => held,
+            Tried::Waits(side) => {
+                let (allocation, ask, pass) = (side.buffer.at.record(), side.ask(), side.pass());
+                wait::Released { allocation, ask, pass }.await;
+                continue;
+            }
+        };
+        if is_clear(&merged)? {
+            return Ok(held);
+        }
+        if wait::is_blocking() {
+            // The claims keep conflicting work away, so one more wait is the last.
+            for side in &merged {
+                wait::follow(&side.buffer.at.stamps, side.access).await?;
+            }
+            return Ok(held);
+        }
+    }
+}
+
+/// A few claims, without the heap.
+pub(crate) type Claims<T = Claim> = smallvec::SmallVec<[T; 2]>;
+
+enum Tried<'a> {
+    Held(Claims),
+    Waits(Side<'a>),
+}
+
+fn try_claim<'a>(call: &'static str, sides: &[Side<'a>]) -> Result<Tried<'a>> {
+    let mut held = Claims::new();
+    for side in sides {
+        let at = &side.buffer.at;
+        match at.claims.ask(side.ask(), side.pass()) {
+            Answer::Granted => held.push(Claim { at: at.clone(), ask: side.ask() }),
+            Answer::Waits => return Ok(Tried::Waits(*side)),
+            answer => wait::judge_claim(call, at, answer).map(drop)?,
+        }
+    }
+    Ok(Tried::Held(held))
+}
+
+/// Whether nothing is left to wait for; tells losses.
+fn is_clear(sides: &[Side<'_>]) -> Result<bool> {
+    for side in sides {
+        side.buffer.check_devices()?;
+        let next = wait::next_point(&side.buffer.at.stamps, side.access, DeviceId::HOST)?;
+        if next.is_some() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Returns the bytes of claimed memory; maps memory that is addressed only while mapped (S1.9).
+pub(crate) async fn bytes_of(at: &Allocation) -> Result<HostBytes> {
+    if let Some(bytes) = at.bytes {
+        return Ok(bytes);
+    }
+    if !at.is_mapped_access() {
+        return Ok(HostBytes::empty());
+    }
+    let owner = &at.owner;
+    let fault = |fault| life::fault(owner, &fault);
+    life::InFlight::new(owner)?.driver().begin_access(at.region).map_err(fault)?;
+    poll_fn(|cx| {
+        owner.wakers.register(cx.waker());
+        wait::sleep_on(owner, cx.waker(), 0);
+        match life::InFlight::new(owner) {
+            Ok(call) => call.driver().poll_access(at.region, cx.waker()).map_err(fault),
+            Err(lost) => Poll::Ready(Err(lost)),
+        }
+    })
+    .await
+}
+
+impl Buffer {
+    /// Gives `f` the bytes in place, and answers its value. Waits for the last write (F3); work
+    /// that would write meanwhile is refused, other readers go on.
+    ///
+    /// # Errors
+    ///
+    /// - `Misuse`: the buffer is dead; something that conflicts is running (`Busy`).
+    /// - `Unsupported`: the host does not address the memory.
+    /// - `Lost`: the memory is a lost device's, or its last write is lost.
+    pub async fn read_async<R>(&self, f: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        let (_claim, bytes) = self.access("read", Access::Read).await?;
+        Ok(bytes.with(f))
+    }
+
+    /// Gives `f` the bytes in place to change, and answers its value. Waits for every use (F4);
+    /// nothing else reaches the bytes meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// - `Misuse`: the buffer is dead or read-only; something that conflicts is running (`Busy`).
+    /// - `Unsupported`: the host does not address the memory.
+    /// - `Lost`: the memory is a lost device's, or a use is lost.
+    pub async fn write_async<R>(&self, f: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
+        let (_claim, bytes) = self.access("write", Access::Write).await?;
+        Ok(bytes.with_mut(f))
+    }
+
+    /// Reads like [`Buffer::read_async`], as elements of `T`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Buffer::read_async`]; `Misuse` for a misaligned start or a partial element.
+    pub async fn read_as_async<T: Pod, R>(&self, f: impl FnOnce(&[T]) -> R) -> Result<R> {
+        entry::check("read_as")?;
+        self.check_elements::<T>("read_as")?;
+        let (_claim, bytes) = self.access("read_as", Access::Read).await?;
+        check_aligned::<T>("read_as", bytes)?;
+        Ok(bytes.with(|bytes| f(bytemuck::cast_slice(bytes))))
+    }
+
+    /// Writes like [`Buffer::write_async`], as elements of `T`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Buffer::write_async`]; `Misuse` for a misaligned start or a partial element.
+    pub async fn write_as_async<T: Pod, R>(&self, f: impl FnOnce(&mut [T]) -> R) -> Result<R> {
+        entry::check("write_as")?;
+        self.check_elements::<T>("write_as")?;
+        let (_claim, bytes) = self.access("write_as", Access::Write).await?;
+        check_aligned::<T>("write_as", bytes)?;
+        Ok(bytes.with_mut(|bytes| f(bytemuck::cast_slice_mut(bytes))))
+    }
+
+    /// Waits for every use once, puts the memory outside the claims for good, and hands the bytes
+    /// out (S6.5). An export keeps them alive, past a free too, and is no longer ordered by
+    /// anything.
+    ///
+    /// # Errors
+    ///
+    /// - `Misuse`: the buffer is dead; something conflicts (`Busy`).
+    /// - `Unsupported`: the host does not always address the memory.
+    /// - `Lost`: the memory is a lost device's, or any point of it is lost.
+    pub async fn export_async(&self) -> Result<Export> {
+        entry::check("export")?;
+        self.check_live("export")?;
+        if self.at.is_mapped_access() {
+            return Err(self.unaddressed("the host addresses this memory only while it is mapped"));
+        }
+        self.check_addressed()?;
+        self.check_points()?;
+        let _call = Call::new(&self.at);
+        let record = self.at.record();
+        loop {
+            wait::follow(&self.at.stamps, Access::Write).await?;
+            let pass = self.at.pass(self.token);
+            wait::claim("export", record, Ask::Export, pass).await?;
+            if wait::next_point(&self.at.stamps, Access::Write, DeviceId::HOST)?.is_none() {
+                break;
+            }
+        }
+        let bytes = self.at.bytes.unwrap_or_else(HostBytes::empty);
+        let offset = if self.at.bytes.is_some() { self.offset() } else { 0 };
+        Ok(Export::new(Arc::clone(record), bytes.range(offset, self.len())))
+    }
+
+    /// Reads like [`Buffer::read_async`], and blocks meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Buffer::read_async`].
+    #[cfg(not(target_family = "wasm"))]
+    pub fn read<R>(&self, f: impl FnOnce(&[u8]) -> R) -> Result<R> {
+        let (_claim, bytes) = wait::block_on(self.access("read", Access::Read))?;
+        Ok(bytes.with(f))
+    }
+
+    /// Writes like [`Buffer::write_async`], and blocks meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Buffer::write_async`].
+    #[cfg(not(target_family = "wasm"))]
+    pub fn write<R>(&self, f: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
+        let (_claim, bytes) = wait::block_on(self.access("write", Access::Write))?;
+        Ok(bytes.with_mut(f))
+    }
+
+    /// Reads like [`Buffer::read_as_async`], and blocks meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Buffer::read_as_async`].
+    #[cfg(not(target_family = "wasm"))]
+    pub fn read_as<T: Pod, R>(&self, f: impl FnOnce(&[T]) -> R) -> Result<R> {
+        wait::block_on(self.read_as_async(f))
+    }
+
+    /// Writes like [`Buffer::write_as_async`], and blocks meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Buffer::write_as_async`].
+    #[cfg(not(target_family = "wasm"))]
+    pub fn write_as<T: Pod, R>(&self, f: impl FnOnce(&mut [T]) -> R) -> Result<R> {
+        wait::block_on(self.write_as_async(f))
+    }
+
+    /// Exports like [`Buffer::export_async`], and blocks meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Buffer::export_async`].
+    #[cfg(not(target_family = "wasm"))]
+    pub fn export(&self) -> Result<Export> {
+        wait::block_on(self.export_async())
+    }
+
+    /// Checks, waits, claims as a running closure, and finds the bytes.
+    async fn access(&self, call: &'static str, access: Access) -> Result<(Claim, HostBytes)> {
+        entry::check(call)?;
+        self.check_live(call)?;
+        if access == Access::Write {
+            self.check_writable(call)?;
+        }
+        self.check_addressed()?;
+        self.check_devices()?;
+        let held = claim_host(call, &[Side { buffer: self, access }]).await?;
+        let Some(mut claim) = held.into_iter().next() else {
+            return Misuse::Busy.of(call);
+        };
+        let bytes = bytes_of(&claim.at).await?;
+        claim.run_closure();
+        let empty = bytes.len_bytes() == 0;
+        let bytes = if empty { bytes } else { bytes.range(self.offset(), self.len()) };
+        Ok((claim, bytes))
+    }
+
+    fn check_addressed(&self) -> Result<()> {
+        if self.at.is_addressed() {
+            return Ok(());
+        }
+        Err(self.unaddressed("the host does not address this memory; use blits or a copy"))
+    }
+
+    fn unaddressed(&self, why: &str) -> Error {
+        Error::Unsupported { device: Arc::clone(&self.at.owner.name), why: Arc::from(why) }
+    }
+
+    fn check_elements<T: Pod>(&self, call: &'static str) -> Result<()> {
+        let element_bytes = size_of::<T>() as u64;
+        let partial = match element_bytes {
+            0 => self.len() > 0,
+            size => !self.len().is_multiple_of(size),
+        };
+        if partial {
+            return Misuse::PartialElement { len_bytes: self.len(), element_bytes }.of(call);
+        }
+        // Known before any wait, where the host always finds the bytes.
+        match self.at.bytes {
+            Some(bytes) if self.len() > 0 => {
+                check_aligned::<T>(call, bytes.range(self.offset(), self.len()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn check_aligned<T: Pod>(call: &'static str, bytes: HostBytes) -> Result<()> {
+    let align_bytes = align_of::<T>() as u64;
+    let offset_bytes = bytes.address() % align_bytes;
+    if offset_bytes > 0 && bytes.len_bytes() > 0 {
+        return Misuse::Misaligned { offset_bytes, align_bytes }.of(call);
+    }
+    Ok(())
+}

@@ -1,0 +1,410 @@
+//! Driver memory with its stamps and claims: what buffers share, and what is cached and reused.
+//!
+//! An allocation is *reachable* while a [`Ref`] or an export names it. A record keeps its region
+//! from the driver's `alloc` to its `free`; when a program ends a buffer early, the region moves to
+//! a record of its own and the old one stays behind, dead, for as long as handles name it. So a
+//! dead buffer can never meet the bytes of the next one (S4.15).
+//!
+//! ```text
+//! served -> reachable --last Ref dropped--> on the owner's return list -> returning -> cached
+//!               |                                                             |          |
+//!               +--free, consume: region moves to a new record                +-> driver <+
+//! ```
+//!
+//! Any thread may hold a [`Ref`]. Dropping one takes no lock (S4.13). Locks by rank: a record's
+//! `extra`, then a heap (a device's before the host's), then leaf locks.
+
+pub(crate) mod heap;
+pub(crate) mod mapping;
+pub(crate) mod owner;
+
+use crate::allocation::mapping::Mapping;
+use crate::allocation::owner::Owner;
+use crate::budget::Where;
+use crate::bytes::HostBytes;
+use crate::cache::Class;
+use crate::claim::{Ask, Claims, Pass};
+use crate::driver::{Addressed, Kind, Region};
+use crate::list::{Link, Linked, List};
+use crate::stamp::Stamps;
+use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
+use std::any::Any;
+use std::panic::Location;
+use std::sync::Arc;
+
+/// A range of a driver's memory and all that is known of its use.
+pub(crate) struct Allocation {
+    link: Link<Allocation>,
+    /// Live buffers, views, borrows, prepared submissions and calls in progress.
+    handles: AtomicU32,
+    /// Exports, which keep the bytes past a `free`.
+    pub(crate) exports: AtomicU32,
+    /// Calls in progress, which keep an exclusive claim away (S5.3).
+    pub(crate) calls: AtomicU32,
+    flags: AtomicU32,
+    pub(crate) claims: Claims,
+    pub(crate) stamps: Stamps,
+    pub(crate) owner: Arc<Owner>,
+    pub(crate) region: Region,
+    /// Where the host finds the bytes, if it always does.
+    pub(crate) bytes: Option<HostBytes>,
+    pub(crate) memory: Memory,
+    /// The bytes asked for; changes when the memory serves the next buffer.
+    len: AtomicU64,
+    /// The `Claims` object that holds the exclusive claim, or 0.
+    pub(crate) holder: AtomicU64,
+    /// Its place in the payer's roster.
+    roster: AtomicU32,
+    /// Guards what few allocations have.
+    pub(crate) extra: Mutex<Extra>,
+}
+
+/// Where an allocation's memory comes from, and so where it goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Memory {
+    /// From the driver, charged by its class; cached when it comes back.
+    Pool {
+        /// What it is for.
+        kind: Kind,
+        /// Its bin, or exact size.
+        class: Class,
+    },
+    /// Small host memory: charged exactly, never cached (S9.11).
+    Small,
+    /// A staging half, charged as staging.
+    Half,
+    /// Memory that the program brought; charged to nobody.
+    Wrapped,
+    /// An open file; charged to nobody.
+    File,
+    /// No bytes at all (S4.3).
+    Empty,
+}
+
+/// What few allocations have.
+#[derive(Default)]
+pub(crate) struct Extra {
+    /// The mappings on other devices.
+    pub(crate) maps: Vec<Arc<Mapping>>,
+    /// Whether the way home waits for the last mapping's release.
+    pub(crate) parked: bool,
+    pub(crate) tag: Tag,
+    /// Why the allocation is dead.
+    pub(crate) why: Option<Arc<str>>,
+    /// What keeps wrapped memory alive.
+    pub(crate) keeper: Option<Keeper>,
+}
+
+/// What keeps wrapped memory alive; dropped in a drain, after the memory's return.
+#[cfg(not(target_family = "wasm"))]
+pub(crate) type Keeper = Box<dyn Any + Send>;
+#[cfg(target_family = "wasm")]
+pub(crate) type Keeper = Box<dyn Any>;
+
+/// How people find an allocation again.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Tag {
+    pub(crate) label: Option<Arc<str>>,
+    pub(crate) site: Option<&'static Location<'static>>,
+}
+
+/// What an allocation is made of.
+pub(crate) struct Parts {
+    pub(crate) owner: Arc<Owner>,
+    pub(crate) region: Region,
+    pub(crate) bytes: Option<HostBytes>,
+    pub(crate) memory: Memory,
+    pub(crate) len: u64,
+    pub(crate) read_only: bool,
+}
+
+impl Allocation {
+    /// Makes a record with no handle yet, and enters it in its payer's roster.
+    pub(crate) fn new(parts: Parts) -> Arc<Self> {
+        let flags = if parts.read_only { READ_ONLY } else { 0 };
+        let made = Arc::new(Self {
+            link: Link::new(),
+            handles: AtomicU32::new(0),
+            exports: AtomicU32::new(0),
+            calls: AtomicU32::new(0),
+            flags: AtomicU32::new(flags),
+            claims: Claims::new(),
+            stamps: Stamps::new(),
+            owner: parts.owner,
+            region: parts.region,
+            bytes: parts.bytes,
+            memory: parts.memory,
+            len: AtomicU64::new(parts.len),
+            holder: AtomicU64::new(0),
+            roster: AtomicU32::new(0),
+            extra: Mutex::new(Extra::default()),
+        });
+        if made.memory.is_outside() {
+            made.claims.set_outside();
+        }
+        let place = made.payer().heap.lock().roster.enter(Arc::downgrade(&made));
+        made.roster.store(place, Ordering::Relaxed);
+        made
+    }
+
+    /// Leaves the payer's roster, when its memory is gone.
+    pub(crate) fn leave_roster(&self) {
+        self.payer().heap.lock().roster.leave(self.roster.load(Ordering::Relaxed));
+    }
+
+    /// Starts the life of the next buffer. Nobody else has the allocation.
+    pub(crate) fn serve(&self, len: u64, tag: Tag) {
+        self.len.store(len, Ordering::Relaxed);
+        self.stamps.forget_done();
+        let mut flags = self.flags.load(Ordering::Relaxed) & READ_ONLY;
+        if tag.label.is_some() || tag.site.is_some() {
+            self.extra.lock().tag = tag;
+            flags |= TAGGED;
+        }
+        self.flags.store(flags, Ordering::Relaxed);
+    }
+
+    /// Forgets what belonged to the last buffer. Nobody else has the allocation.
+    pub(crate) fn retire(&self) {
+        self.claims.reset();
+        if self.has(TAGGED) {
+            self.extra.lock().tag = Tag::default();
+        }
+    }
+
+    /// Returns the bytes asked for.
+    pub(crate) fn len(&self) -> u64 {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// Returns the bytes that its payer is charged.
+    pub(crate) fn charged(&self) -> u64 {
+        match self.memory {
+            Memory::Pool { class, .. } => class.bytes(),
+            Memory::Small | Memory::Half => self.len(),
+            Memory::Wrapped | Memory::File | Memory::Empty => 0,
+        }
+    }
+
+    /// Returns who pays: the device for its memory, the host for Pinned and staging (S10.1).
+    pub(crate) fn payer(&self) -> &Arc<Owner> {
+        self.owner.payer(self.kind())
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        match self.memory {
+            Memory::Pool { kind, .. } => kind,
+            Memory::Half => Kind::Transfer,
+            _ => Kind::Device,
+        }
+    }
+
+    /// Returns the place in the books of its bytes while a handle names them.
+    pub(crate) fn live_place(&self) -> Where {
+        match self.kind() {
+            Kind::Device => Where::Live,
+            Kind::Pinned => Where::Pinned,
+            Kind::Transfer => Where::Staging,
+        }
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.has(READ_ONLY)
+    }
+
+    pub(crate) fn is_lent(&self) -> bool {
+        self.has(LENT)
+    }
+
+    pub(crate) fn set_lent(&self) {
+        self.flags.fetch_or(LENT, Ordering::Relaxed);
+    }
+
+    /// Whether the host addresses the bytes, always or while mapped.
+    pub(crate) fn is_addressed(&self) -> bool {
+        match self.memory {
+            Memory::File => false,
+            Memory::Empty => self.owner.facts.addressed != Addressed::Never,
+            _ => self.bytes.is_some() || self.is_mapped_access(),
+        }
+    }
+
+    /// Whether the host addresses the bytes only while they are mapped (S1.9).
+    pub(crate) fn is_mapped_access(&self) -> bool {
+        self.bytes.is_none()
+            && self.owner.facts.addressed == Addressed::WhileMapped
+            && !matches!(self.memory, Memory::File | Memory::Empty)
+    }
+
+    /// Claims the way back: true for the one caller that may take the memory home.
+    pub(crate) fn start_return(&self) -> bool {
+        // ORDERING: whoever gets it sees what the last handle left; the list ordered that too.
+        self.flags.fetch_or(RETURNING, Ordering::AcqRel) & RETURNING == 0
+    }
+
+    pub(crate) fn is_returning(&self) -> bool {
+        // ORDERING: pairs with `start_return`.
+        self.flags.load(Ordering::Acquire) & RETURNING != 0
+    }
+
+    /// Whether no handle and no export needs the bytes.
+    pub(crate) fn is_unreachable(&self) -> bool {
+        // ORDERING: pairs with the decrements: what the last user did is seen.
+        self.exports.load(Ordering::Acquire) == 0
+            && (self.handles.load(Ordering::Acquire) == 0 || self.claims.is_dead())
+    }
+
+    /// Whether any handle names the record.
+    pub(crate) fn has_handles(&self) -> bool {
+        // ORDERING: as in `is_unreachable`.
+        self.handles.load(Ordering::Acquire) > 0
+    }
+
+    /// Releases a claim and wakes who waits for it.
+    pub(crate) fn release(&self, ask: Ask) {
+        if self.claims.release(ask) {
+            self.owner.claim_wakers.wake_all();
+        }
+    }
+
+    /// Moves the memory of a dead record to a new one, which alone has it from then on. The
+    /// caller has won `start_return`.
+    pub(crate) fn move_out(self: &Arc<Self>) -> Arc<Self> {
+        let made = Arc::new(Self {
+            link: Link::new(),
+            handles: AtomicU32::new(0),
+            exports: AtomicU32::new(0),
+            calls: AtomicU32::new(0),
+            flags: AtomicU32::new(self.flags.load(Ordering::Relaxed) & !RETURNING),
+            claims: Claims::new(),
+            stamps: Stamps::new(),
+            owner: Arc::clone(&self.owner),
+            region: self.region,
+            bytes: self.bytes,
+            memory: self.memory,
+            len: AtomicU64::new(self.len()),
+            holder: AtomicU64::new(0),
+            roster: AtomicU32::new(self.roster.load(Ordering::Relaxed)),
+            extra: Mutex::new(Extra::default()),
+        });
+        if self.claims.is_outside() {
+            made.claims.set_outside();
+        }
+        made.stamps.take_over(&self.stamps);
+        let (maps, tag, keeper) = {
+            let mut extra = self.extra.lock();
+            let tag = extra.tag.clone();
+            (std::mem::take(&mut extra.maps), tag, extra.keeper.take())
+        };
+        maps.iter().for_each(|map| *map.root.lock() = Arc::clone(&made));
+        {
+            let mut extra = made.extra.lock();
+            (extra.maps, extra.tag, extra.keeper) = (maps, tag, keeper);
+        }
+        let mut heap = self.payer().heap.lock();
+        heap.roster.replace(self.roster.load(Ordering::Relaxed), Arc::downgrade(&made));
+        drop(heap);
+        made
+    }
+
+    /// Returns why the allocation is dead.
+    pub(crate) fn why_dead(&self) -> Arc<str> {
+        self.extra.lock().why.clone().unwrap_or_else(|| Arc::from("freed"))
+    }
+
+    /// Whether an access by `token`'s object passes under the exclusive claim.
+    pub(crate) fn pass(&self, token: u64) -> Pass {
+        let holds = token != 0 && self.holder.load(Ordering::Relaxed) == token;
+        if holds { Pass::Exclusive } else { Pass::No }
+    }
+
+    fn has(&self, flag: u32) -> bool {
+        self.flags.load(Ordering::Relaxed) & flag != 0
+    }
+}
+
+impl Linked for Allocation {
+    fn link(&self) -> &Link<Self> {
+        &self.link
+    }
+
+    fn list(&self) -> &List<Self> {
+        &self.owner.returns
+    }
+}
+
+impl Memory {
+    /// Whether such memory is never exclusive (S5.7).
+    fn is_outside(self) -> bool {
+        matches!(self, Self::Wrapped | Self::File)
+    }
+}
+
+/// A counted reference: while one exists, the allocation is reachable.
+pub(crate) struct Ref(Option<Arc<Allocation>>);
+
+impl Ref {
+    /// Makes a reference to a record that the caller has.
+    pub(crate) fn new(allocation: Arc<Allocation>) -> Self {
+        allocation.handles.fetch_add(1, Ordering::Relaxed);
+        Self(Some(allocation))
+    }
+
+    /// Makes the first reference to a record out of the cache, which nobody else has.
+    pub(crate) fn from_cache(allocation: Arc<Allocation>) -> Self {
+        allocation.handles.store(1, Ordering::Relaxed);
+        Self(Some(allocation))
+    }
+
+    /// Returns the record itself.
+    pub(crate) fn record(&self) -> &Arc<Allocation> {
+        self.0.as_ref().expect("a reference names its allocation until it is dropped")
+    }
+}
+
+impl std::ops::Deref for Ref {
+    type Target = Allocation;
+
+    fn deref(&self) -> &Allocation {
+        self.record()
+    }
+}
+
+impl Clone for Ref {
+    fn clone(&self) -> Self {
+        Self::new(Arc::clone(self.record()))
+    }
+}
+
+impl Drop for Ref {
+    fn drop(&mut self) {
+        let Some(allocation) = self.0.take() else { return };
+        // ORDERING: releases what this handle did, to the drain that takes the memory home.
+        if allocation.handles.fetch_sub(1, Ordering::AcqRel) == 1 && !allocation.is_returning() {
+            List::push(allocation);
+        }
+    }
+}
+
+/// A call in progress on an allocation.
+pub(crate) struct Call {
+    at: Ref,
+}
+
+impl Call {
+    pub(crate) fn new(at: &Ref) -> Self {
+        at.calls.fetch_add(1, Ordering::Relaxed);
+        Self { at: at.clone() }
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.at.calls.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+const READ_ONLY: u32 = 1;
+const LENT: u32 = 2;
+const RETURNING: u32 = 4;
+const TAGGED: u32 = 8;

@@ -1,0 +1,116 @@
+//! A mapping of one allocation on another device, shared by all borrows there.
+//!
+//! One mapping exists per device and allocation (S4.10). The last borrow's drop notes the value
+//! after which it is due and puts it on the device's list; a borrow before its release revives it.
+//!
+//! ```text
+//! Live --last borrow dropped, drained--> Due(value) --value reached--> Releasing -> Released
+//!  ^                                        |
+//!  +------------- borrowed again -----------+
+//! ```
+//!
+//! Any thread may hold a [`MapRef`]. The root's `extra` lock orders the changes of state.
+
+use crate::allocation::Allocation;
+use crate::allocation::owner::Owner;
+use crate::driver::Region;
+use crate::list::{Link, Linked, List};
+use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
+use std::sync::Arc;
+
+/// A mapping.
+pub(crate) struct Mapping {
+    link: Link<Mapping>,
+    /// The device that maps the memory.
+    pub(crate) device: Arc<Owner>,
+    /// The memory as that device sees it.
+    pub(crate) region: Region,
+    /// Guards which record has the mapped memory; a leaf lock.
+    pub(crate) root: Mutex<Arc<Allocation>>,
+    /// Its place in the device's roster.
+    pub(crate) place: AtomicU32,
+    /// Live borrows.
+    pub(crate) live: AtomicU32,
+    /// What was submitted when the last borrow went.
+    pub(crate) due: AtomicU64,
+    /// Guards the state; a leaf lock, changed under the root's `extra`.
+    pub(crate) state: Mutex<MapState>,
+}
+
+/// Where a mapping is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum MapState {
+    /// Borrows name it, or did until just now.
+    Live,
+    /// It goes once the device reached what was submitted when the last borrow went.
+    Due,
+    /// The driver is releasing it.
+    Releasing,
+    /// It is gone.
+    Released,
+}
+
+impl Mapping {
+    pub(crate) fn new(device: &Arc<Owner>, region: Region, root: &Arc<Allocation>) -> Arc<Self> {
+        let made = Arc::new(Self {
+            link: Link::new(),
+            device: Arc::clone(device),
+            region,
+            root: Mutex::new(Arc::clone(root)),
+            place: AtomicU32::new(0),
+            live: AtomicU32::new(0),
+            due: AtomicU64::new(0),
+            state: Mutex::new(MapState::Live),
+        });
+        let place = device.heap.lock().maps.enter(Arc::downgrade(&made));
+        made.place.store(place, Ordering::Relaxed);
+        made
+    }
+
+    /// Notes that no borrow is left: due once the device reached what is submitted now.
+    pub(crate) fn note_due(&self) {
+        self.due.store(self.device.track.submitted(), Ordering::Relaxed);
+    }
+}
+
+impl Linked for Mapping {
+    fn link(&self) -> &Link<Self> {
+        &self.link
+    }
+
+    fn list(&self) -> &List<Self> {
+        &self.device.unmaps
+    }
+}
+
+/// A borrow's share of a mapping.
+pub(crate) struct MapRef(Option<Arc<Mapping>>);
+
+impl MapRef {
+    /// Takes a share. The caller holds the root's `extra`, or has the mapping alone.
+    pub(crate) fn new(mapping: Arc<Mapping>) -> Self {
+        mapping.live.fetch_add(1, Ordering::Relaxed);
+        Self(Some(mapping))
+    }
+
+    pub(crate) fn mapping(&self) -> &Arc<Mapping> {
+        self.0.as_ref().expect("a share names its mapping until it is dropped")
+    }
+}
+
+impl Clone for MapRef {
+    fn clone(&self) -> Self {
+        Self::new(Arc::clone(self.mapping()))
+    }
+}
+
+impl Drop for MapRef {
+    fn drop(&mut self) {
+        let Some(mapping) = self.0.take() else { return };
+        // ORDERING: releases what this borrow did, to the drain that ends the mapping.
+        if mapping.live.fetch_sub(1, Ordering::AcqRel) == 1 {
+            mapping.note_due();
+            List::push(mapping);
+        }
+    }
+}

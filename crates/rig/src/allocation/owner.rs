@@ -1,0 +1,177 @@
+//! The part of a device that its allocations reach: its driver, its heap, its lists and its turn.
+//!
+//! A device's handle, an allocation and a mapping all point here; it ends when none of them is
+//! left. Any thread may use it. `heap` and `ends` are locks; no driver call happens under them.
+
+use crate::allocation::Allocation;
+use crate::allocation::heap::Heap;
+use crate::allocation::mapping::Mapping;
+use crate::driver::{Addressed, Driver, Facts, Kind};
+use crate::gate::Gate;
+use crate::list::{Link, Linked, List};
+use crate::sync::{AtomicBool, MaybeSend, MaybeSync, Mutex, Ordering, Wakers};
+use crate::timeline::{DeviceId, Point, Track};
+use crate::turn::Turn;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The shared part of a device.
+pub(crate) struct Owner {
+    pub(crate) id: DeviceId,
+    pub(crate) name: Arc<str>,
+    pub(crate) driver: Arc<dyn Driver>,
+    pub(crate) facts: Facts,
+    pub(crate) copy_queue: Option<usize>,
+    pub(crate) track: &'static Track,
+    pub(crate) gate: Gate,
+    pub(crate) turn: Turn,
+    /// Who waits for the word, a loss or a stop.
+    pub(crate) wakers: Wakers,
+    /// Who waits for a claim on this device's memory.
+    pub(crate) claim_wakers: Wakers,
+    pub(crate) returns: List<Allocation>,
+    pub(crate) unmaps: List<Mapping>,
+    /// What the driver made for kernels and prepared submissions that were dropped.
+    pub(crate) leftovers: List<Leftover>,
+    /// Guards the cache, the books and what is on the way back.
+    pub(crate) heap: Mutex<Heap>,
+    /// Whether the heap or `ends` hold something that a drain has to look at.
+    pub(crate) due: AtomicBool,
+    /// Guards what ends with values of this device.
+    pub(crate) ends: Mutex<Ends>,
+    /// Whether the driver was told to stop.
+    pub(crate) stop_begun: AtomicBool,
+    /// Whether the stop is over.
+    pub(crate) stopped: AtomicBool,
+    /// Whether the tick looks at this device.
+    pub(crate) ticking: AtomicBool,
+    /// The host, which pays for Pinned and staging; none on the host itself.
+    pub(crate) host: Option<Arc<Owner>>,
+}
+
+/// What ends with values of a device.
+#[derive(Default)]
+pub(crate) struct Ends {
+    /// The foreign points that handed-over values wait for in the queue: value, point.
+    pub(crate) foreign: VecDeque<(u64, Point)>,
+    /// What is released once a value is done.
+    pub(crate) releases: VecDeque<(u64, Arc<dyn Release>)>,
+    pub(crate) still: Still,
+}
+
+/// How long the word has stood still while somebody waited (S12.1).
+#[derive(Default, Clone, Copy)]
+pub(crate) struct Still {
+    /// The word at the last look.
+    pub(crate) word: u64,
+    /// The clock at the last look, in nanoseconds; none after nobody waited.
+    pub(crate) looked_ns: Option<u64>,
+    /// The time it stood still.
+    pub(crate) still_ns: u64,
+}
+
+/// What a driver made for a kernel or a prepared submission, dropped once no work uses it.
+pub(crate) struct Leftover {
+    link: Link<Leftover>,
+    owner: Arc<Owner>,
+    what: Made,
+}
+
+/// What it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Made {
+    /// Loaded code.
+    Kernel(u64),
+    /// A prepared submission.
+    Prepared(u64),
+}
+
+/// Keeps what a driver made; on drop it goes on the device's list.
+pub(crate) struct Keep {
+    left: Arc<Leftover>,
+}
+
+impl Keep {
+    pub(crate) fn new(owner: &Arc<Owner>, what: Made) -> Self {
+        let left = Leftover { link: Link::new(), owner: Arc::clone(owner), what };
+        Self { left: Arc::new(left) }
+    }
+
+    /// Returns the driver's number.
+    pub(crate) fn number(&self) -> u64 {
+        match self.left.what {
+            Made::Kernel(number) | Made::Prepared(number) => number,
+        }
+    }
+}
+
+impl Drop for Keep {
+    fn drop(&mut self) {
+        List::push(Arc::clone(&self.left));
+    }
+}
+
+impl Linked for Leftover {
+    fn link(&self) -> &Link<Self> {
+        &self.link
+    }
+
+    fn list(&self) -> &List<Self> {
+        &self.owner.leftovers
+    }
+}
+
+impl Release for Leftover {
+    fn done(&self) {
+        match self.what {
+            Made::Kernel(number) => self.owner.driver.unload(number),
+            Made::Prepared(number) => self.owner.driver.unprepare(number),
+        }
+    }
+}
+
+/// What a hold keeps; released once, in a drain, with no lock.
+pub(crate) trait Release: MaybeSend + MaybeSync {
+    /// One of the submissions that named it is done, or its device settled.
+    fn done(&self);
+}
+
+impl Owner {
+    /// Returns who pays for memory of a kind.
+    pub(crate) fn payer<'a>(self: &'a Arc<Self>, kind: Kind) -> &'a Arc<Self> {
+        match (kind, &self.host) {
+            (Kind::Pinned | Kind::Transfer, Some(host)) => host,
+            _ => self,
+        }
+    }
+
+    pub(crate) fn is_host(&self) -> bool {
+        self.id == DeviceId::HOST
+    }
+
+    /// Whether queue order alone keeps the device's next use behind its last (S9.3).
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.facts.queues.len() == 1 && self.facts.addressed == Addressed::Never
+    }
+
+    pub(crate) fn has_timeline(&self) -> bool {
+        !self.facts.queues.is_empty()
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        // ORDERING: pairs with the store when the stop ends: the driver runs nothing any more.
+        self.stopped.load(Ordering::SeqCst)
+    }
+
+    /// Makes the next drain look at what is due.
+    pub(crate) fn note_due(&self) {
+        // ORDERING: pairs with the swap in a drain.
+        self.due.store(true, Ordering::Release);
+    }
+}
+
+impl std::fmt::Debug for Owner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Owner({})", self.name)
+    }
+}

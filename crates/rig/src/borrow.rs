@@ -1,0 +1,167 @@
+//! Borrows: a buffer on another device over the same bytes, without a copy (S4.7 to S4.11).
+//!
+//! The first row of the table of S4.7 that fits decides. A mapping covers the whole allocation and
+//! is shared by all borrows of it on that device. Any thread may borrow; of two racing first
+//! borrows one mapping stays. The root's `extra` lock orders borrows against releases; no driver
+//! is called under it.
+
+use crate::allocation::mapping::{MapRef, MapState, Mapping};
+use crate::allocation::owner::Owner;
+use crate::allocation::{Allocation, Memory};
+use crate::buffer::{Buffer, On};
+use crate::bytes::HostBytes;
+use crate::device::Device;
+use crate::driver::{Addressed, Import};
+use crate::entry;
+use crate::error::{Misuse, Result};
+use crate::life;
+use crate::sync::Ordering;
+use std::sync::Arc;
+
+/// Returns a buffer on `device` over the same bytes, or none where that takes a copy (S4.7). It
+/// shares stamps, claims and access with the original; borrowing a borrow maps the same memory.
+/// Never waits for work.
+///
+/// # Errors
+///
+/// - `Misuse`: the buffer is dead.
+/// - `Lost`: either device is lost, or a point of the memory is a lost device's and not done.
+pub fn borrow(device: &Device, buffer: &Buffer) -> Result<Option<Buffer>> {
+    entry::check("borrow")?;
+    buffer.check_live("borrow")?;
+    life::check_lost(&device.owner)?;
+    buffer.check_points()?;
+    let (target, root) = (&device.owner, buffer.at.record());
+    if target.id == root.owner.id {
+        return Ok(Some(buffer.through(On::Owner)));
+    }
+    if target.driver.file().is_some() || root.memory == Memory::File {
+        return Ok(None);
+    }
+    if root.memory == Memory::Empty {
+        return empty_on(target, buffer);
+    }
+    if root.is_mapped_access() {
+        return Ok(target.is_host().then(|| buffer.through(On::Host)));
+    }
+    match root.bytes {
+        Some(_) if target.is_host() => Ok(Some(buffer.through(On::Host))),
+        Some(bytes) => map_host(target, root, bytes).map(|map| on(buffer, map)),
+        None => map_peer(target, root).map(|map| on(buffer, map)),
+    }
+}
+
+fn on(buffer: &Buffer, map: Option<MapRef>) -> Option<Buffer> {
+    map.map(|map| buffer.through(On::Mapped(map)))
+}
+
+/// A buffer of 0 bytes borrows anywhere without a mapping (S4.3).
+fn empty_on(target: &Arc<Owner>, buffer: &Buffer) -> Result<Option<Buffer>> {
+    let made = Mapping::new(target, crate::driver::Region::default(), buffer.at.record());
+    *made.state.lock() = MapState::Released;
+    target.heap.lock().maps.leave(made.place.load(Ordering::Relaxed));
+    Ok(Some(buffer.through(On::Mapped(MapRef::new(made)))))
+}
+
+fn map_host(
+    target: &Arc<Owner>,
+    root: &Arc<Allocation>,
+    bytes: HostBytes,
+) -> Result<Option<MapRef>> {
+    let Some(align) = target.facts.import_align_bytes else { return Ok(None) };
+    let len = match root.memory {
+        Memory::Pool { class, .. } => class.bytes(),
+        _ => bytes.len_bytes(),
+    };
+    let whole = bytes.address().is_multiple_of(align) && len.is_multiple_of(align);
+    if !whole || root.memory == Memory::Small && align > 1 {
+        return Ok(None);
+    }
+    share(target, root, |driver| driver.import_host(bytes))
+}
+
+pub(crate) fn map_peer(target: &Arc<Owner>, root: &Arc<Allocation>) -> Result<Option<MapRef>> {
+    let owner = &root.owner;
+    if target.driver.kind() != owner.driver.kind() || target.facts.addressed == Addressed::Always {
+        return Ok(None);
+    }
+    share(target, root, |driver| driver.import_peer(&*owner.driver, root.region))
+}
+
+/// Joins the mapping there is, or makes one.
+pub(crate) fn share(
+    target: &Arc<Owner>,
+    root: &Arc<Allocation>,
+    import: impl FnOnce(&Arc<dyn crate::driver::Driver>) -> Import,
+) -> Result<Option<MapRef>> {
+    if let Some(map) = join(target, root) {
+        return Ok(Some(map));
+    }
+    let region = match import(life::InFlight::new(target)?.driver()) {
+        Import::Mapped(region) => region,
+        Import::None => return Ok(None),
+        Import::Fault(fault) => return Err(life::fault(target, &fault)),
+    };
+    let made = Mapping::new(target, region, root);
+    let raced = {
+        let mut extra = root.extra.lock();
+        if root.claims.is_dead() {
+            drop(extra);
+            discard(&made);
+            return Misuse::Dead { why: root.why_dead() }.of("borrow");
+        }
+        let there = extra.maps.iter().find(|map| map.device.id == target.id).cloned();
+        match there {
+            Some(map) => Some(revive(map)),
+            None => {
+                extra.maps.push(Arc::clone(&made));
+                None
+            }
+        }
+    };
+    if let Some(map) = raced {
+        discard(&made);
+        return Ok(Some(map));
+    }
+    Ok(Some(MapRef::new(made)))
+}
+
+/// Releases a mapping that nobody came to know.
+fn discard(made: &Mapping) {
+    let device = &made.device;
+    *made.state.lock() = MapState::Released;
+    device.heap.lock().maps.leave(made.place.load(Ordering::Relaxed));
+    let _call = life::InFlight::new(device);
+    device.driver.release(made.region);
+}
+
+/// Joins the mapping that exists, reviving one that is due; waits out one that is being released.
+fn join(target: &Arc<Owner>, root: &Arc<Allocation>) -> Option<MapRef> {
+    loop {
+        {
+            let extra = root.extra.lock();
+            let map = extra.maps.iter().find(|map| map.device.id == target.id)?;
+            if *map.state.lock() != MapState::Releasing {
+                return Some(revive(Arc::clone(map)));
+            }
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Takes a share of a mapping that is live or due; the caller holds the root's `extra`.
+fn revive(map: Arc<Mapping>) -> MapRef {
+    *map.state.lock() = MapState::Live;
+    MapRef::new(map)
+}
+
+impl Buffer {
+    /// Returns a buffer on `device` over the same bytes; see [`borrow`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`borrow`].
+    pub fn borrow(&self, device: &Device) -> Result<Option<Self>> {
+        borrow(device, self)
+    }
+}

@@ -1,0 +1,514 @@
+//! A buffer: bytes of one allocation in a caller's hands, its views, its waits and its end.
+//!
+//! Buffers are cheap to clone, and clones are the same buffer. Any thread may use them. A call on
+//! a buffer checks in the order of S0.3: where it was called from, its arguments, death, read-only
+//! memory, losses, and claims last.
+
+use crate::allocation::mapping::MapRef;
+use crate::allocation::owner::Owner;
+use crate::allocation::{Allocation, Keeper, Memory, Parts, Ref, Tag};
+use crate::bytes::HostBytes;
+use crate::claim::{Ask, Pass};
+use crate::device::Device;
+use crate::drain;
+use crate::driver::{Kind, Lent, Region};
+use crate::entry;
+use crate::error::{Error, Misuse, Result, check_range};
+use crate::life;
+use crate::open::host_owner;
+use crate::reclaim::{self, Want};
+use crate::settings;
+use crate::stamp::Stamps;
+use crate::timeline::{Access, Fate, Point};
+use crate::wait;
+use smallvec::SmallVec;
+use std::panic::Location;
+use std::sync::Arc;
+
+/// Bytes of one allocation, on one device.
+#[derive(Clone)]
+pub struct Buffer {
+    pub(crate) on: On,
+    pub(crate) at: Ref,
+    offset: u64,
+    len: u64,
+    /// The claims object under whose exclusive claim this buffer acts (S5.5), or 0.
+    pub(crate) token: u64,
+}
+
+/// How the buffer's device comes to the bytes.
+#[derive(Clone)]
+pub(crate) enum On {
+    /// They are its own memory.
+    Owner,
+    /// The host addresses them.
+    Host,
+    /// It maps them.
+    Mapped(MapRef),
+}
+
+/// What a wait, or a submission, is about to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Use {
+    /// Read the bytes.
+    Read,
+    /// Write them.
+    Write,
+}
+
+impl From<Use> for Access {
+    fn from(what: Use) -> Self {
+        match what {
+            Use::Read => Self::Read,
+            Use::Write => Self::Write,
+        }
+    }
+}
+
+/// The stamps of an allocation at one moment.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct StampsNow {
+    /// The point of the last write.
+    pub write: Option<Point>,
+    /// The point of the last use on each device, writes included, in the order of devices.
+    pub uses: Vec<Point>,
+}
+
+impl StampsNow {
+    /// Returns the point of the last use on a device.
+    pub fn use_by(&self, device: &Device) -> Option<Point> {
+        self.uses.iter().copied().find(|point| point.device_id() == device.id())
+    }
+}
+
+/// A buffer to be made: its length, kind and label.
+#[derive(Debug)]
+#[must_use]
+pub struct BufferBuilder<'a> {
+    device: &'a Device,
+    len: u64,
+    kind: Kind,
+    tag: Tag,
+}
+
+impl BufferBuilder<'_> {
+    /// Sets the kind of memory; Device memory by default.
+    pub fn kind(mut self, kind: Kind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// Sets the label under which reports count the buffer.
+    pub fn label(mut self, label: impl AsRef<str>) -> Self {
+        self.tag.label = Some(Arc::from(label.as_ref()));
+        self
+    }
+
+    /// Makes the buffer; see [`Device::create_buffer_async`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Device::create_buffer_async`].
+    pub async fn create_async(self) -> Result<Buffer> {
+        entry::check("create_buffer")?;
+        check_kind(&self.device.owner, self.kind)?;
+        let want = Want { kind: self.kind, len: self.len, tag: self.tag };
+        let at = reclaim::create(&self.device.owner, want).await?;
+        Ok(Buffer::whole(at, self.len))
+    }
+
+    /// Makes the buffer, and blocks while reclaim waits; see [`Device::create_buffer_async`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Device::create_buffer_async`].
+    #[cfg(not(target_family = "wasm"))]
+    pub fn create(self) -> Result<Buffer> {
+        wait::block_on(self.create_async())
+    }
+
+    /// Makes the buffer without ever waiting: by the cache, or by room that is there.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Device::create_buffer_async`]; the report has no rounds.
+    pub fn create_now(self) -> Result<Buffer> {
+        entry::check("create_buffer_now")?;
+        check_kind(&self.device.owner, self.kind)?;
+        let want = Want { kind: self.kind, len: self.len, tag: self.tag };
+        let at = reclaim::create_now(&self.device.owner, want)?;
+        Ok(Buffer::whole(at, self.len))
+    }
+}
+
+fn check_kind(owner: &Owner, kind: Kind) -> Result<()> {
+    if kind == Kind::Transfer {
+        let why = Arc::from("Transfer memory is made by staging alone");
+        return Err(Error::Unsupported { device: Arc::clone(&owner.name), why });
+    }
+    Ok(())
+}
+
+impl Device {
+    /// Starts a buffer of `len` bytes, to be given a kind or a label.
+    #[track_caller]
+    pub fn buffer(&self, len: u64) -> BufferBuilder<'_> {
+        let site = settings::trace().then(|| Location::caller());
+        BufferBuilder { device: self, len, kind: Kind::Device, tag: Tag { label: None, site } }
+    }
+
+    /// Makes a buffer of Device memory, reclaiming before it fails. Its bytes are unspecified.
+    /// Waits, in rounds, for work that keeps memory of the same budget from returning; never
+    /// when there is room or the cache serves.
+    ///
+    /// # Errors
+    ///
+    /// - `OutOfMemory`: no room within the budget after three rounds, or at once if the budget is
+    ///   below `len`.
+    /// - `Lost`: the device is lost.
+    /// - `Unsupported`: above the largest allocation, a missing kind, or a device of files.
+    #[track_caller]
+    pub fn create_buffer_async(&self, len: u64) -> impl Future<Output = Result<Buffer>> + '_ {
+        self.buffer(len).create_async()
+    }
+
+    /// Makes a buffer like [`Device::create_buffer_async`], and blocks meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Device::create_buffer_async`].
+    #[cfg(not(target_family = "wasm"))]
+    #[track_caller]
+    pub fn create_buffer(&self, len: u64) -> Result<Buffer> {
+        self.buffer(len).create()
+    }
+
+    /// Makes a buffer of another kind of memory; else as [`Device::create_buffer`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Device::create_buffer_async`].
+    #[cfg(not(target_family = "wasm"))]
+    #[track_caller]
+    pub fn create_buffer_in(&self, kind: Kind, len: u64) -> Result<Buffer> {
+        self.buffer(len).kind(kind).create()
+    }
+
+    /// Makes a buffer without ever waiting: by the cache, or by room that is there (S10.12).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Device::create_buffer_async`]; the report has no rounds.
+    #[track_caller]
+    pub fn create_buffer_now(&self, len: u64) -> Result<Buffer> {
+        self.buffer(len).create_now()
+    }
+}
+
+/// What keeps foreign host memory, and where it is.
+pub(crate) struct Foreign {
+    pub(crate) bytes: HostBytes,
+    pub(crate) read_only: bool,
+    pub(crate) keeper: Option<Keeper>,
+}
+
+/// Makes a host buffer over memory that the program brought (S4.4).
+pub(crate) fn wrap_foreign(foreign: Foreign) -> Buffer {
+    let len = foreign.bytes.len_bytes();
+    let record = Allocation::new(Parts {
+        owner: Arc::clone(host_owner()),
+        region: Region::default(),
+        bytes: Some(foreign.bytes),
+        memory: Memory::Wrapped,
+        len,
+        read_only: foreign.read_only,
+    });
+    record.extra.lock().keeper = foreign.keeper;
+    Buffer::whole(Ref::new(record), len)
+}
+
+impl Buffer {
+    /// Makes the buffer that covers a whole allocation.
+    pub(crate) fn whole(at: Ref, len: u64) -> Self {
+        Self { on: On::Owner, at, offset: 0, len, token: 0 }
+    }
+
+    /// Makes the buffer act under a claims object's exclusive claim.
+    pub(crate) fn under(self, token: u64) -> Self {
+        Self { token, ..self }
+    }
+
+    /// Makes the same buffer as another device comes to it.
+    pub(crate) fn through(&self, on: On) -> Self {
+        Self { on, at: self.at.clone(), offset: self.offset, len: self.len, token: self.token }
+    }
+
+    /// Returns the length in bytes. A fact: it answers for dead and lost buffers too.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether the buffer has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Returns where the buffer starts in its allocation. A fact.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Returns the device the buffer is on. A fact.
+    pub fn device(&self) -> Device {
+        Device::of(self.device_owner())
+    }
+
+    /// Returns the label, if it was given one. A fact.
+    pub fn label(&self) -> Option<Arc<str>> {
+        self.at.extra.lock().tag.label.clone()
+    }
+
+    /// Whether the buffer is read-only. A fact.
+    pub fn is_read_only(&self) -> bool {
+        self.at.is_read_only()
+    }
+
+    /// Returns why the buffer is dead, or none while it lives. A fact.
+    pub fn dead(&self) -> Option<Arc<str>> {
+        self.at.claims.is_dead().then(|| self.at.why_dead())
+    }
+
+    /// Whether the buffer covers its whole allocation. A fact.
+    pub fn spans(&self) -> bool {
+        self.offset == 0 && self.len == self.at.len()
+    }
+
+    /// Whether two buffers share a byte: by host address if both have one, else by allocation and
+    /// range. A fact; empty buffers overlap nothing.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        if self.len == 0 || other.len == 0 {
+            return false;
+        }
+        let meet =
+            |a: u64, b: u64| a < b.saturating_add(other.len) && b < a.saturating_add(self.len);
+        match (self.at.bytes, other.at.bytes) {
+            (Some(a), Some(b)) => meet(a.address() + self.offset, b.address() + other.offset),
+            _ => self.same_memory(other) && meet(self.offset, other.offset),
+        }
+    }
+
+    /// Whether two buffers share their allocation. Dead buffers share what they had.
+    pub(crate) fn same_memory(&self, other: &Self) -> bool {
+        Arc::ptr_eq(self.at.record(), other.at.record())
+    }
+
+    /// Returns the stamps as they are, reached points too. Never waits; a fact.
+    pub fn stamps(&self) -> StampsNow {
+        stamps_now(&self.at.stamps)
+    }
+
+    /// Returns a buffer over part of this one, on the same device. Nothing waits.
+    ///
+    /// # Errors
+    ///
+    /// `Misuse`: the range ends past the buffer, or the buffer is dead.
+    pub fn view(&self, offset: u64, len: u64) -> Result<Self> {
+        entry::check("view")?;
+        check_range("view", offset, len, self.len)?;
+        self.check_live("view")?;
+        Ok(Self { offset: self.offset + offset, len, ..self.clone() })
+    }
+
+    /// Waits until the host may read the bytes, or write them: for the last write, or for every
+    /// use (S3.7). A loss already present is told before anything is waited for.
+    ///
+    /// # Errors
+    ///
+    /// - `Misuse`: the buffer is dead, or read-only and to be written.
+    /// - `Lost`: the memory is a lost device's, or work that the access follows is lost.
+    pub async fn wait_async(&self, what: Use) -> Result<()> {
+        entry::check("wait")?;
+        self.check_live("wait")?;
+        if what == Use::Write {
+            self.check_writable("wait")?;
+        }
+        self.check_devices()?;
+        wait::follow(&self.at.stamps, what.into()).await
+    }
+
+    /// Waits like [`Buffer::wait_async`], and blocks meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Buffer::wait_async`].
+    #[cfg(not(target_family = "wasm"))]
+    pub fn wait(&self, what: Use) -> Result<()> {
+        wait::block_on(self.wait_async(what))
+    }
+
+    /// Ends all buffers of the allocation now, on a lost device too; its memory goes the way of
+    /// any memory that nothing needs. Exports keep the bytes until they are dropped. It may wait
+    /// for the end of a hand-over in progress.
+    ///
+    /// # Errors
+    ///
+    /// `Misuse`: the buffer is dead already; a claim is held or a call moves the bytes (`Busy`).
+    pub async fn free_async(&self) -> Result<()> {
+        entry::check_free("free")?;
+        self.check_live("free")?;
+        let record = self.at.record();
+        wait::claim("free", record, Ask::Free, Pass::No).await?;
+        self.bury();
+        Ok(())
+    }
+
+    /// Frees like [`Buffer::free_async`], and blocks meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Buffer::free_async`].
+    #[cfg(not(target_family = "wasm"))]
+    pub fn free(&self) -> Result<()> {
+        wait::block_on(self.free_async())
+    }
+
+    /// Sends the memory of a dead allocation home, and ends its mappings.
+    fn bury(&self) {
+        let record = self.at.record();
+        let maps: SmallVec<[_; 2]> = record.extra.lock().maps.iter().cloned().collect();
+        life::with_stops(|stops| drain::retire(Arc::clone(record), stops));
+        maps.iter().for_each(|map| life::drain(&map.device));
+        life::drain(&record.owner);
+    }
+
+    /// Puts the memory outside the claims for good: it is never exclusive again (S5.7).
+    ///
+    /// # Errors
+    ///
+    /// `Misuse`: the buffer is dead, or exclusively claimed (`Busy`).
+    pub fn share(&self) -> Result<()> {
+        entry::check("share")?;
+        self.check_live("share")?;
+        self.leave_claims("share")
+    }
+
+    /// Lends the driver's own object out: from now on the allocation is never cached, never
+    /// exclusive and never given back by a drop, while the platform cannot tell that the program
+    /// let go of the object; [`Buffer::free`] ends it (S4.16).
+    ///
+    /// # Errors
+    ///
+    /// - `Misuse`: the buffer is dead, or exclusively claimed (`Busy`).
+    /// - `Lost`: the device is lost.
+    /// - `Unsupported`: the driver has no such object.
+    pub fn lend(&self) -> Result<LentBuffer> {
+        entry::check("lend")?;
+        self.check_live("lend")?;
+        self.check_devices()?;
+        let owner = &self.at.owner;
+        let object = life::InFlight::new(owner)?.driver().lend(self.at.region);
+        let Some(object) = object.filter(|_| !matches!(self.at.memory, Memory::File)) else {
+            let why = Arc::from("this memory has no object to lend");
+            return Err(Error::Unsupported { device: Arc::clone(&owner.name), why });
+        };
+        self.leave_claims("lend")?;
+        self.at.set_lent();
+        Ok(LentBuffer { object, offset: self.offset, len: self.len })
+    }
+
+    fn leave_claims(&self, call: &'static str) -> Result<()> {
+        if self.at.claims.set_outside_unless_exclusive() { Ok(()) } else { Misuse::Busy.of(call) }
+    }
+
+    pub(crate) fn device_owner(&self) -> &Arc<Owner> {
+        match &self.on {
+            On::Owner => &self.at.owner,
+            On::Host => host_owner(),
+            On::Mapped(map) => &map.mapping().device,
+        }
+    }
+
+    /// Returns the region and offset by which the buffer's device names the bytes.
+    pub(crate) fn region(&self) -> Region {
+        match &self.on {
+            On::Owner | On::Host => self.at.region,
+            On::Mapped(map) => map.mapping().region,
+        }
+    }
+
+    pub(crate) fn check_live(&self, call: &'static str) -> Result<()> {
+        match self.dead() {
+            None => Ok(()),
+            Some(why) => Misuse::Dead { why }.of(call),
+        }
+    }
+
+    pub(crate) fn check_writable(&self, call: &'static str) -> Result<()> {
+        if self.at.is_read_only() { Misuse::ReadOnly.of(call) } else { Ok(()) }
+    }
+
+    /// Tells the loss of the memory's device, and of the one that the buffer is on.
+    pub(crate) fn check_devices(&self) -> Result<()> {
+        life::check_lost(&self.at.owner)?;
+        match &self.on {
+            On::Mapped(map) => life::check_lost(&map.mapping().device),
+            On::Owner | On::Host => Ok(()),
+        }
+    }
+
+    /// Tells a loss by which any point of the memory is not done: what claims, exports and
+    /// borrows need (S12.1).
+    pub(crate) fn check_points(&self) -> Result<()> {
+        self.check_devices()?;
+        let mut lost = self
+            .at
+            .stamps
+            .write()
+            .filter(|point| matches!(point.fate(), Fate::Undone | Fate::Dropped));
+        self.at.stamps.for_each_use(|point| {
+            if point.fate() == Fate::Undone {
+                lost = Some(point);
+            }
+        });
+        lost.map_or(Ok(()), |point| Err(life::lost_point(point)))
+    }
+}
+
+/// An object that [`Buffer::lend`] lent out, and the buffer's range in it.
+#[derive(Clone, Debug)]
+pub struct LentBuffer {
+    /// The driver's own object: host bytes, a pointer, a `wgpu::Buffer`.
+    pub object: Lent,
+    /// Where the buffer starts in it.
+    pub offset: u64,
+    /// The buffer's bytes.
+    pub len: u64,
+}
+
+pub(crate) fn stamps_now(stamps: &Stamps) -> StampsNow {
+    let mut uses = Vec::new();
+    // The write is read first: its own use is among the uses then.
+    let write = stamps.write();
+    let dropped = |point: &Point| point.fate() == Fate::Dropped && Some(*point) != write;
+    stamps.for_each_use(|point| uses.extend((!dropped(&point)).then_some(point)));
+    uses.sort_unstable();
+    StampsNow { write, uses }
+}
+
+impl std::fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let label = self.label().map_or_else(String::new, |label| format!("{label}: "));
+        write!(f, "Buffer({label}{} bytes on {}", self.len, self.device_owner().name)?;
+        let stamps = self.stamps();
+        if let Some(write) = stamps.write {
+            write!(f, ", w {write}")?;
+        }
+        for point in stamps.uses {
+            write!(f, ", u {point}")?;
+        }
+        match self.dead() {
+            Some(why) => write!(f, ", dead: {why})"),
+            None => f.write_str(")"),
+        }
+    }
+}

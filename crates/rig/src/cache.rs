@@ -1,0 +1,262 @@
+//! What waits for reuse, by bin.
+//!
+//! Entries of any type wait under a kind of memory and a class: a bin, or an exact size. The
+//! newest of a class serves, the oldest is trimmed. Taking and putting touch one class, found by a
+//! computed index, hash nothing and, once a class has grown, allocate nothing; finding the oldest
+//! of all looks at each bin once.
+//!
+//! The invariant: each allocation that was counted in is either used or an entry of its class. A
+//! cache only picks what goes: its owner frees it, and guards the cache with a lock of its own.
+
+mod class;
+#[cfg(all(test, not(rig_loom)))]
+mod model;
+#[cfg(all(test, not(rig_loom)))]
+mod tests;
+mod waiting;
+
+pub(crate) use crate::cache::class::Class;
+
+use crate::bin::{Bins, DEFAULT_BIN_MAX_BYTES};
+use crate::cache::class::{OfKind, per_mille};
+use crate::cache::waiting::Entry;
+use crate::window::Greatest;
+
+/// Entries waiting for reuse.
+pub(crate) struct Cache<T> {
+    options: Options,
+    kinds: [OfKind<T>; KIND_COUNT],
+    /// Entries put in and taken out, in all.
+    put_count: u64,
+    out_count: u64,
+    live_count: Greatest,
+    live_bytes: Greatest,
+}
+
+impl<T> Cache<T> {
+    /// Makes an empty cache.
+    pub(crate) const fn new(options: Options) -> Self {
+        Self {
+            options,
+            kinds: [const { OfKind::new() }; KIND_COUNT],
+            put_count: 0,
+            out_count: 0,
+            live_count: Greatest::new(0),
+            live_bytes: Greatest::new(0),
+        }
+    }
+
+    /// Returns the options.
+    pub(crate) const fn options(&self) -> Options {
+        self.options
+    }
+
+    /// Changes the options. Entries stay, and serve the classes that are theirs.
+    pub(crate) const fn set_options(&mut self, options: Options) {
+        self.options = options;
+    }
+
+    /// Returns the class that holds `len_bytes`.
+    #[inline]
+    pub(crate) const fn class(&self, len_bytes: u64) -> Class {
+        Class::of(self.options.bins, len_bytes, self.options.bin_max_bytes)
+    }
+
+    /// Takes the newest entry of the class, or else of the nearest larger bin of that kind within
+    /// the near-fit (S9.9), and counts it as used in the class it lay in, which is answered too.
+    #[inline]
+    pub(crate) fn take(&mut self, kind: usize, class: Class) -> Option<(T, Class)> {
+        let Some(item) = self.kinds[kind].take(class) else {
+            return self.take_near(kind, class);
+        };
+        self.out_count += 1;
+        Some((item, class))
+    }
+
+    /// Takes the newest entry of exactly that size (S10.8).
+    pub(crate) fn take_exact(&mut self, kind: usize, bytes: u64) -> Option<(T, Class)> {
+        let item = self.kinds[kind].take_exact(bytes)?;
+        self.out_count += 1;
+        Some((item, Class::Exact { bytes }))
+    }
+
+    /// Whether [`Cache::take`] would serve the class now.
+    pub(crate) fn could_take(&self, kind: usize, class: Class) -> bool {
+        let of_kind = &self.kinds[kind];
+        of_kind.has(class) || of_kind.nearest(class, self.options.near_fit_permille).is_some()
+    }
+
+    /// Counts an allocation that the driver made for the class as used.
+    pub(crate) fn used_up(&mut self, kind: usize, class: Class) {
+        self.kinds[kind].join(class);
+    }
+
+    /// Counts a used allocation as gone to the driver, without having been cached.
+    ///
+    /// # Panics
+    ///
+    /// If none of the class is used.
+    pub(crate) fn freed_from(&mut self, kind: usize, class: Class) {
+        self.kinds[kind].leave(class);
+    }
+
+    /// Puts a used allocation in, as the newest of its class.
+    ///
+    /// # Panics
+    ///
+    /// If none of the class is used.
+    #[inline]
+    pub(crate) fn put(&mut self, kind: usize, class: Class, item: T) {
+        self.put_count += 1;
+        self.kinds[kind].put(class, Entry { item, number: self.put_count });
+    }
+
+    /// Pops the first entry in trim order: exact sizes, then the others, each oldest first (S9.10).
+    pub(crate) fn pop_oldest(&mut self) -> Option<(T, usize, Class)> {
+        let exact = self.oldest(OfKind::oldest_exact);
+        let (kind, class) = exact.or_else(|| self.oldest(OfKind::oldest_binned))?;
+        self.pop(kind, class).map(|item| (item, kind, class))
+    }
+
+    /// Pops the first entry of a kind in trim order.
+    pub(crate) fn pop_oldest_of(&mut self, kind: usize) -> Option<(T, Class)> {
+        let of_kind = &self.kinds[kind];
+        let (_, class) = of_kind.oldest_exact().or_else(|| of_kind.oldest_binned())?;
+        self.pop(kind, class).map(|item| (item, class))
+    }
+
+    /// Takes all entries of a kind out, class by class, oldest first.
+    pub(crate) fn pop_all_of(&mut self, kind: usize, mut out: impl FnMut(T, Class)) {
+        self.kinds[kind].pop_each(
+            |counts, _| counts.available,
+            |item, class| {
+                self.out_count += 1;
+                out(item, class);
+            },
+        );
+    }
+
+    /// Notes what is live of the memory that comes back to this cache, after it changed.
+    #[inline]
+    pub(crate) const fn note_live(&mut self, live: Live) {
+        self.live_count.note(live.count);
+        self.live_bytes.note(live.bytes);
+    }
+
+    /// Whether the cache holds more than it may (S9.10), beside the bytes that are live and those
+    /// on their way to the cache. Bytes on their way to the driver do not count: they go already.
+    #[inline]
+    pub(crate) const fn over_cap(&self, live_and_returning_bytes: u64) -> bool {
+        let bytes = self.all_bytes();
+        if self.count() <= LEAST_CAP_COUNT && bytes <= LEAST_CAP_BYTES {
+            return false;
+        }
+        let count_max = self.live_count.greatest();
+        let greatest = self.live_bytes.greatest();
+        let share = per_mille(greatest, self.options.cache_share_permille);
+        self.count() > LEAST_CAP_COUNT && self.count() > count_max
+            || bytes > LEAST_CAP_BYTES
+                && bytes.saturating_add(live_and_returning_bytes) > greatest.saturating_add(share)
+    }
+
+    /// Scans the windows of all classes and of what is live (S9.13). Returns whether any class
+    /// changed since the last scan.
+    pub(crate) fn scan(&mut self, live: Live) -> bool {
+        self.note_live(live);
+        self.live_count.scan(live.count);
+        self.live_bytes.scan(live.bytes);
+        self.kinds.iter_mut().fold(false, |changed, of_kind| of_kind.scan() | changed)
+    }
+
+    /// Takes out what each class may return by its window, oldest first (S9.14).
+    pub(crate) fn reclaim(&mut self, mut out: impl FnMut(T, usize, Class)) {
+        for (kind, of_kind) in self.kinds.iter_mut().enumerate() {
+            of_kind.pop_each(
+                |counts, window| window.reclaimable(counts),
+                |item, class| {
+                    self.out_count += 1;
+                    out(item, kind, class);
+                },
+            );
+        }
+    }
+
+    /// Returns how many entries there are.
+    pub(crate) const fn count(&self) -> u64 {
+        self.put_count - self.out_count
+    }
+
+    /// Returns the bytes of all entries of a kind.
+    pub(crate) const fn bytes(&self, kind: usize) -> u64 {
+        self.kinds[kind].bytes()
+    }
+
+    /// Returns the bytes of the largest entry of a kind, or 0.
+    pub(crate) fn largest_bytes(&self, kind: usize) -> u64 {
+        self.kinds[kind].largest_bytes()
+    }
+
+    #[inline]
+    const fn all_bytes(&self) -> u64 {
+        let [device, pinned, transfer] = &self.kinds;
+        device.bytes() + pinned.bytes() + transfer.bytes()
+    }
+
+    #[inline(never)]
+    fn take_near(&mut self, kind: usize, class: Class) -> Option<(T, Class)> {
+        let near = self.kinds[kind].nearest(class, self.options.near_fit_permille)?;
+        let item = self.kinds[kind].take(near)?;
+        self.out_count += 1;
+        Some((item, near))
+    }
+
+    fn pop(&mut self, kind: usize, class: Class) -> Option<T> {
+        let item = self.kinds[kind].pop_oldest(class)?;
+        self.out_count += 1;
+        Some(item)
+    }
+
+    /// Returns the kind and class of the oldest entry by what `of` answers for each kind.
+    fn oldest(&self, of: impl Fn(&OfKind<T>) -> Option<(u64, Class)>) -> Option<(usize, Class)> {
+        let kinds = self.kinds.iter().enumerate();
+        let all = kinds.filter_map(|(kind, of_kind)| Some((kind, of(of_kind)?)));
+        all.min_by_key(|(_, (number, _))| *number).map(|(kind, (_, class))| (kind, class))
+    }
+}
+
+/// How a cache groups, fits and bounds what it holds. Its owner checks the numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Options {
+    pub(crate) bins: Bins,
+    /// Above this, a request gets its exact size (S9.8).
+    pub(crate) bin_max_bytes: u64,
+    /// The largest bin that serves, in thousandths of the asked bin; 1,000 is own bin only (S9.9).
+    pub(crate) near_fit_permille: u64,
+    /// What may be cached above the greatest live bytes, in thousandths of them (S9.10).
+    pub(crate) cache_share_permille: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            bins: Bins::Eighths,
+            bin_max_bytes: DEFAULT_BIN_MAX_BYTES,
+            near_fit_permille: 1_250,
+            cache_share_permille: 250,
+        }
+    }
+}
+
+/// What is live at some moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Live {
+    pub(crate) count: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Device, Pinned and Transfer.
+const KIND_COUNT: usize = 3;
+
+/// What a cache may hold however little was live (S9.10).
+const LEAST_CAP_COUNT: u64 = 4_096;
+const LEAST_CAP_BYTES: u64 = 32 << 20;

@@ -1,0 +1,482 @@
+//! A device in a program's hands: its facts, its timeline, its budget and its end.
+//!
+//! Handles are cheap to clone; dropping them closes nothing (S1.6). Any thread may call anything
+//! here. Waiting calls have an async form, and a blocking one natively.
+
+use crate::allocation::owner::Owner;
+use crate::bin::Bins;
+use crate::budget::Where;
+use crate::cache::Options;
+use crate::drain;
+use crate::driver::{Driver, Facts};
+use crate::entry;
+use crate::error::{Error, Misuse, Result};
+use crate::life;
+use crate::open::{self, Opener, host_owner};
+use crate::report::{DeviceSnapshot, DeviceStats, Returned, Snapshot, Stats};
+use crate::timeline::{DeviceId, Fate, Point};
+use crate::wait;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// A store of bytes, usually with a processor; its work is one ordered sequence.
+#[derive(Clone)]
+pub struct Device {
+    pub(crate) owner: Arc<Owner>,
+}
+
+/// How a device's cache groups, fits and bounds what it holds (S9.15).
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct CacheOptions {
+    /// How requests are grouped into bins.
+    pub bins: Bins,
+    /// Above this, a request gets its exact size; 104,857,600 by default.
+    pub bin_max_bytes: u64,
+    /// The largest bin that serves, as a multiple of the asked one; 1 is own bin only (S9.9).
+    pub near_fit: f64,
+    /// What may be cached above the greatest live bytes, as a share of them (S9.10).
+    pub cache_share: f64,
+}
+
+impl Default for CacheOptions {
+    fn default() -> Self {
+        Self::of(Options::default())
+    }
+}
+
+impl CacheOptions {
+    fn of(options: Options) -> Self {
+        Self {
+            bins: options.bins,
+            bin_max_bytes: options.bin_max_bytes,
+            near_fit: options.near_fit_permille as f64 / 1e3,
+            cache_share: options.cache_share_permille as f64 / 1e3,
+        }
+    }
+
+    fn checked(self, call: &'static str) -> Result<Options> {
+        let wrong = |option, given: f64, allowed| {
+            Misuse::Option { option, given: Arc::from(given.to_string()), allowed }.of(call)
+        };
+        if !(1.0..=1e6).contains(&self.near_fit) {
+            return wrong("near_fit", self.near_fit, "1 to 1,000,000");
+        }
+        if !(0.0..=1e6).contains(&self.cache_share) {
+            return wrong("cache_share", self.cache_share, "0 to 1,000,000");
+        }
+        Ok(Options {
+            bins: self.bins,
+            bin_max_bytes: self.bin_max_bytes,
+            near_fit_permille: (self.near_fit * 1e3).round() as u64,
+            cache_share_permille: (self.cache_share * 1e3).round() as u64,
+        })
+    }
+}
+
+impl Device {
+    pub(crate) fn of(owner: &Arc<Owner>) -> Self {
+        Self { owner: Arc::clone(owner) }
+    }
+
+    /// Returns the host.
+    pub(crate) fn host() -> Self {
+        Self::of(host_owner())
+    }
+
+    /// Opens a device under a name; an open name answers the same device, and the opener is not
+    /// run. Waits for the opener, or for one of the same name that is at work.
+    ///
+    /// # Errors
+    ///
+    /// - `Misuse`: the name belongs to a device of another driver, or this thread is running the
+    ///   opener of this name.
+    /// - `Unsupported`: the opener's reason; the name's last device has not stopped yet; the
+    ///   process opened 65,535 devices; [`crate::fail`] was called.
+    pub async fn open_async(name: &str, opener: Opener) -> Result<Self> {
+        Self::open_with_async(name, opener, CacheOptions::default()).await
+    }
+
+    /// Opens a device like [`Device::open_async`], with options for its cache.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Device::open_async`]; `Misuse` for an option out of its range.
+    pub async fn open_with_async(
+        name: &str,
+        opener: Opener,
+        options: CacheOptions,
+    ) -> Result<Self> {
+        entry::check("open")?;
+        let options = options.checked("open")?;
+        host_owner();
+        Ok(Self { owner: open::open(name, opener, options).await? })
+    }
+
+    /// Opens a device like [`Device::open_async`], and blocks meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Device::open_async`].
+    #[cfg(not(target_family = "wasm"))]
+    pub fn open(name: &str, opener: Opener) -> Result<Self> {
+        wait::block_on(Self::open_async(name, opener))
+    }
+
+    /// Opens a device like [`Device::open_with_async`], and blocks meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Device::open_with_async`].
+    #[cfg(not(target_family = "wasm"))]
+    pub fn open_with(name: &str, opener: Opener, options: CacheOptions) -> Result<Self> {
+        wait::block_on(Self::open_with_async(name, opener, options))
+    }
+
+    /// Returns the device's name.
+    pub fn name(&self) -> &str {
+        &self.owner.name
+    }
+
+    /// Returns the device's index, which no other device of the process ever has.
+    pub fn id(&self) -> DeviceId {
+        self.owner.id
+    }
+
+    /// Returns the facts, which were fixed when it opened.
+    pub fn facts(&self) -> &Facts {
+        &self.owner.facts
+    }
+
+    /// Returns the driver, for the interop of driver modules.
+    pub fn driver(&self) -> &Arc<dyn Driver> {
+        &self.owner.driver
+    }
+
+    /// Returns the last value assigned. Never waits; answers after a loss too.
+    pub fn submitted(&self) -> u64 {
+        self.owner.track.submitted()
+    }
+
+    /// Returns the last value reached, as the driver shows it now. Never waits, never falls;
+    /// answers after a loss too.
+    pub fn reached(&self) -> u64 {
+        life::look(&self.owner);
+        self.owner.track.reached()
+    }
+
+    /// Returns why the device is lost, or none while it lives.
+    pub fn lost(&self) -> Option<Arc<str>> {
+        self.owner.track.why()
+    }
+
+    /// Whether nothing of the lost device runs any more (S2.8).
+    pub fn is_settled(&self) -> bool {
+        self.owner.track.is_settled()
+    }
+
+    /// Returns the point of a value.
+    ///
+    /// # Errors
+    ///
+    /// `Misuse` for 0 and for a value that was not submitted.
+    pub fn point(&self, value: u64) -> Result<Point> {
+        let submitted = self.submitted();
+        if value == 0 || value > submitted {
+            return Misuse::NotSubmitted { value, submitted }.of("point");
+        }
+        Ok(Point::new(self.owner.id, value))
+    }
+
+    /// Waits until a value is reached.
+    ///
+    /// # Errors
+    ///
+    /// - `Misuse`: the value was not submitted.
+    /// - `Lost`: the device is lost, however old the value is.
+    pub async fn wait_async(&self, value: u64) -> Result<()> {
+        entry::check("wait")?;
+        let submitted = self.submitted();
+        if value > submitted {
+            return Misuse::NotSubmitted { value, submitted }.of("wait");
+        }
+        life::check_lost(&self.owner)?;
+        wait::reach(&self.owner, value).await?;
+        life::check_lost(&self.owner)
+    }
+
+    /// Waits like [`Device::wait_async`], and blocks meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Device::wait_async`].
+    #[cfg(not(target_family = "wasm"))]
+    pub fn wait(&self, value: u64) -> Result<()> {
+        wait::block_on(self.wait_async(value))
+    }
+
+    /// Returns the budget in bytes; `u64::MAX` is unbounded.
+    pub fn budget(&self) -> u64 {
+        self.owner.heap.lock().books.budget_bytes()
+    }
+
+    /// Sets the budget, and returns cached memory to the driver until the rest is within it or
+    /// none is cached. Never touches live memory, never waits, tells no loss.
+    ///
+    /// # Errors
+    ///
+    /// `Misuse` from inside a callback.
+    pub fn set_budget(&self, budget_bytes: u64) -> Result<()> {
+        entry::check("set_budget")?;
+        self.owner.heap.lock().books.set_budget_bytes(budget_bytes);
+        life::drain(&self.owner);
+        life::with_stops(|stops| {
+            let mut left = self.owner.heap.lock().books.over_bytes();
+            for device in cachers(&self.owner) {
+                let kind = cached_kind(&self.owner, &device);
+                drain::empty_cache(&device, stops, |heap| {
+                    if left == 0 {
+                        return None;
+                    }
+                    let (record, class) = heap.cache.pop_oldest_of(kind)?;
+                    left = left.saturating_sub(class.bytes());
+                    Some((record, kind, class))
+                });
+            }
+        });
+        Ok(())
+    }
+
+    /// Returns the bytes that drivers handed out for this device's account: live, returning,
+    /// cached, staging and Pinned (S10.2).
+    pub fn held(&self) -> u64 {
+        self.owner.heap.lock().books.held()
+    }
+
+    /// Returns the bytes this device pays for that wait for reuse.
+    pub fn cached(&self) -> u64 {
+        self.owner.heap.lock().books.bytes_in(Where::Cached)
+    }
+
+    /// Returns to the driver what recent usage says is not needed (S9.14), without a new scan.
+    /// What its device may still use follows when that is done, and is answered as pending.
+    ///
+    /// # Errors
+    ///
+    /// `Misuse` from inside a callback.
+    pub fn trim(&self) -> Result<Returned> {
+        entry::check("trim")?;
+        life::drain(&self.owner);
+        Ok(returned(life::with_stops(|stops| drain::reclaim(&self.owner, stops))))
+    }
+
+    /// Returns everything cached to the driver, Pinned too. What its device may still use follows
+    /// when that is done, and is answered as pending.
+    ///
+    /// # Errors
+    ///
+    /// `Misuse` from inside a callback.
+    pub fn free_cache(&self) -> Result<Returned> {
+        entry::check("free_cache")?;
+        life::drain(&self.owner);
+        Ok(returned(life::with_stops(|stops| {
+            drain::empty_cache(&self.owner, stops, |heap| heap.cache.pop_oldest())
+        })))
+    }
+
+    /// Returns the options of the cache.
+    pub fn cache_options(&self) -> CacheOptions {
+        CacheOptions::of(self.owner.heap.lock().cache.options())
+    }
+
+    /// Changes the options of the cache; what is cached stays in its bin.
+    ///
+    /// # Errors
+    ///
+    /// `Misuse` for an option out of its range, and from inside a callback.
+    pub fn set_cache(&self, options: CacheOptions) -> Result<()> {
+        entry::check("set_cache")?;
+        let options = options.checked("set_cache")?;
+        self.owner.heap.lock().cache.set_options(options);
+        Ok(())
+    }
+
+    /// Returns the statistics.
+    pub fn stats(&self) -> DeviceStats {
+        stats_of(&self.owner)
+    }
+
+    /// Starts the peaks of the statistics anew.
+    pub fn reset_peaks(&self) {
+        self.owner.heap.lock().books.reset_peaks();
+    }
+
+    /// Closes the device: waits for the work submitted before, loses it as "closed", and waits
+    /// for its stop. Two closes stop it once; on a lost device it waits for the stop.
+    ///
+    /// # Errors
+    ///
+    /// `Misuse` on the host and from inside a callback.
+    pub async fn close_async(&self) -> Result<()> {
+        entry::check("close")?;
+        if self.owner.is_host() {
+            return Misuse::HostClose.of("close");
+        }
+        let submitted = self.submitted();
+        // A fault meanwhile is the reason of the loss; the close itself still succeeds.
+        let _ = wait::reach(&self.owner, submitted).await;
+        life::lose(&self.owner, &Arc::from(life::CLOSED));
+        poll_fn(|cx| {
+            self.owner.wakers.register(cx.waker());
+            if life::poll_stopped(&self.owner, cx.waker()).is_ready() {
+                return Poll::Ready(());
+            }
+            crate::tick::arm(&self.owner);
+            crate::tick::poke();
+            Poll::Pending
+        })
+        .await;
+        Ok(())
+    }
+
+    /// Closes the device like [`Device::close_async`], and blocks meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Device::close_async`].
+    #[cfg(not(target_family = "wasm"))]
+    pub fn close(&self) -> Result<()> {
+        wait::block_on(self.close_async())
+    }
+
+    /// Loses the device with a reason that the program learned of (S12.1). On the host it does
+    /// nothing.
+    pub fn device_lost(&self, why: &str) {
+        life::lose(&self.owner, &Arc::from(why));
+    }
+
+    /// Checks the invariant of the books (S10.2); for tests.
+    #[doc(hidden)]
+    pub fn check_books(&self) {
+        self.owner.heap.lock().books.check();
+    }
+}
+
+/// Returns the devices that cache what `payer` pays for: itself, and for the host every other.
+fn cachers(payer: &Arc<Owner>) -> Vec<Arc<Owner>> {
+    let mut devices = vec![Arc::clone(payer)];
+    if payer.is_host() {
+        devices.extend(life::owners().into_iter().filter(|device| !device.is_host()));
+    }
+    devices
+}
+
+/// Returns the kind of memory that `device` caches and `payer` pays for.
+fn cached_kind(payer: &Owner, device: &Owner) -> usize {
+    usize::from(device.id != payer.id)
+}
+
+fn returned(emptied: drain::Emptied) -> Returned {
+    Returned { returned_bytes: emptied.returned_bytes, pending_bytes: emptied.pending_bytes }
+}
+
+fn stats_of(owner: &Owner) -> DeviceStats {
+    let heap = owner.heap.lock();
+    let books = &heap.books;
+    DeviceStats {
+        name: Arc::clone(&owner.name),
+        budget_bytes: books.budget_bytes(),
+        held_bytes: books.held(),
+        live_bytes: books.bytes_in(Where::Live),
+        returning_bytes: books.bytes_in(Where::Returning),
+        cached_bytes: books.bytes_in(Where::Cached),
+        staging_bytes: books.bytes_in(Where::Staging),
+        pinned_bytes: books.bytes_in(Where::Pinned),
+        given_away_bytes: books.given_away_bytes(),
+        peak_held_bytes: books.peaks().held_bytes,
+        peak_live_bytes: books.peaks().live_bytes,
+        ..heap.counters.stats()
+    }
+}
+
+/// Returns every device that lives or still holds something, the host first.
+pub fn devices() -> Vec<Device> {
+    host_owner();
+    life::owners().iter().map(Device::of).collect()
+}
+
+/// Returns the statistics of every device, and their sums.
+pub fn stats() -> Stats {
+    host_owner();
+    Stats::of(life::owners().iter().map(|owner| stats_of(owner)).collect())
+}
+
+/// Returns what every device is and holds, as plain data.
+pub fn snapshot() -> Snapshot {
+    let devices = devices();
+    let devices = devices.iter().map(|device| DeviceSnapshot {
+        name: Arc::clone(&device.owner.name),
+        driver: device.owner.driver.kind(),
+        architecture: Arc::clone(&device.owner.facts.architecture),
+        index: device.id().index(),
+        submitted: device.submitted(),
+        reached: device.reached(),
+        lost: device.lost(),
+        stats: device.stats(),
+    });
+    Snapshot { devices: devices.collect() }
+}
+
+impl PartialEq for Device {
+    fn eq(&self, other: &Self) -> bool {
+        self.owner.id == other.owner.id
+    }
+}
+
+impl Eq for Device {}
+
+impl std::fmt::Debug for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (owner, reached, submitted) = (&self.owner, self.reached(), self.submitted());
+        write!(f, "Device({}: {}", owner.name, owner.facts.architecture)?;
+        if owner.has_timeline() {
+            write!(f, ", {reached} of {submitted} reached")?;
+        }
+        match self.lost() {
+            Some(why) => write!(f, ", lost: {why})"),
+            None => f.write_str(")"),
+        }
+    }
+}
+
+impl Point {
+    /// Whether the point is reached, as the device shows it now. Never waits.
+    pub fn is_reached(self) -> bool {
+        life::look_at(self) == Fate::Reached
+    }
+
+    /// Waits until the point is reached.
+    ///
+    /// # Errors
+    ///
+    /// `Lost` if its device is lost, however old the point is.
+    pub async fn wait_async(self) -> Result<()> {
+        entry::check("wait")?;
+        life::check_submitted("wait", self)?;
+        match life::owner_of(self.device_id()) {
+            Some(owner) => Device { owner }.wait_async(self.value()).await,
+            None => Err::<(), Error>(life::lost_point(self)),
+        }
+    }
+
+    /// Waits like [`Point::wait_async`], and blocks meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Point::wait_async`].
+    #[cfg(not(target_family = "wasm"))]
+    pub fn wait(self) -> Result<()> {
+        wait::block_on(self.wait_async())
+    }
+}

@@ -1,0 +1,472 @@
+//! The way back: from the return list through waiting to the cache, the driver or the keeper.
+//!
+//! A drain takes what its list held at its start, runs what is due and never waits (S9.1). Any
+//! thread may drain, several at once; each record is taken home by whoever wins
+//! `Allocation::start_return`. Drivers and keepers are called with no lock held.
+//!
+//! ```text
+//! unreachable -> returning --every point reached, mappings released--> cache, within budget
+//!                                                                  \-> leaving -> driver, keeper
+//! ```
+
+use crate::allocation::heap::Heap;
+use crate::allocation::mapping::{MapState, Mapping};
+use crate::allocation::owner::{Owner, Release};
+use crate::allocation::{Allocation, Keeper, Memory};
+use crate::budget::Where;
+use crate::cache::Class;
+use crate::driver::{Kind, Region};
+use crate::entry;
+use crate::gate::Duty;
+use crate::list::List;
+use crate::sync::{Ordering, now_ns};
+use crate::timeline::{Fate, Point, VALUE_MAX};
+use smallvec::SmallVec;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+/// Devices whose stop the caller has to run, since a drain left their gates last.
+pub(crate) type Stops = SmallVec<[Arc<Owner>; 1]>;
+
+/// Takes back what callers dropped, and runs what is due.
+pub(crate) fn drain(owner: &Arc<Owner>, stops: &mut Stops) {
+    if !owner.returns.is_empty() {
+        owner.returns.take_all().for_each(|record| retire(record, stops));
+    }
+    if !owner.unmaps.is_empty() {
+        owner.unmaps.take_all().for_each(|mapping| end_mapping(mapping));
+    }
+    if !owner.leftovers.is_empty() {
+        let submitted = owner.track.submitted();
+        let mut ends = owner.ends.lock();
+        ends.releases.extend(owner.leftovers.take_all().map(|left| (submitted, left as _)));
+        drop(ends);
+        owner.note_due();
+    }
+    // ORDERING: pairs with `note_due`: what was put there before is found below.
+    if owner.due.swap(false, Ordering::AcqRel) {
+        run_due(owner, stops);
+        if owner.heap.lock().has_due() || !owner.ends.lock().releases.is_empty() {
+            owner.note_due();
+        }
+    }
+}
+
+/// Starts the way back of a record that nothing needs any more; does nothing for others.
+pub(crate) fn retire(record: Arc<Allocation>, stops: &mut Stops) {
+    if !record.is_unreachable() || !record.start_return() {
+        return;
+    }
+    let given = record.is_lent() && !record.claims.is_dead();
+    let record = if record.has_handles() { record.move_out() } else { record };
+    // Borrows that are left are dead and hold nothing: their mappings are due now.
+    let maps = record.extra.lock().maps.clone();
+    for map in maps {
+        if *map.state.lock() == MapState::Live {
+            map.note_due();
+            List::push(map);
+        }
+    }
+    if record.memory == Memory::Empty {
+        return record.leave_roster();
+    }
+    {
+        let mut heap = record.owner.heap.lock();
+        heap.counters.returned(record.len());
+        if let Memory::Pool { class, .. } = record.memory {
+            heap.leaves_live(class.bytes());
+        }
+        let (place, bytes) = (record.live_place(), record.charged());
+        with_payer(&mut heap, &record.owner, record.kind(), |books| {
+            if given {
+                books.give_away(place, bytes);
+            } else {
+                books.shift(place, Where::Returning, bytes);
+            }
+        });
+    }
+    if given {
+        let owner = Arc::clone(&record.owner);
+        owner.heap.lock().given.push(record);
+        owner.note_due();
+    } else {
+        come_home(record, stops);
+    }
+}
+
+/// Takes a returning allocation as far as it can go.
+fn come_home(record: Arc<Allocation>, stops: &mut Stops) {
+    let owner = Arc::clone(&record.owner);
+    if let Some(point) = blocker(&record) {
+        owner.heap.lock().pending.entry(point.word()).or_default().push(record);
+        return owner.note_due();
+    }
+    {
+        let mut extra = record.extra.lock();
+        if !extra.maps.is_empty() {
+            extra.parked = true;
+            return;
+        }
+    }
+    match record.memory {
+        Memory::Pool { kind, class } if !owner.track.is_lost() && !record.is_lent() => {
+            keep(&owner, record, kind, class, stops);
+        }
+        Memory::Pool { kind, class } => {
+            owner.heap.lock().cache.freed_from(kind_index(kind), class);
+            let _ = leave(record, stops);
+        }
+        _ => {
+            let _ = leave(record, stops);
+        }
+    }
+}
+
+/// Puts an allocation into the cache, or past it if its payer is over budget; what is on top of
+/// the cache's bounds leaves (S9.10).
+fn keep(owner: &Arc<Owner>, record: Arc<Allocation>, kind: Kind, class: Class, stops: &mut Stops) {
+    record.retire();
+    record.stamps.forget_done();
+    let mut leaving: SmallVec<[Arc<Allocation>; 4]> = SmallVec::new();
+    {
+        let mut heap = owner.heap.lock();
+        let within = with_payer(&mut heap, owner, kind, |books| books.over_bytes() == 0);
+        if within {
+            with_payer(&mut heap, owner, kind, |books| {
+                books.shift(Where::Returning, Where::Cached, class.bytes());
+            });
+            heap.cache.put(kind_index(kind), class, record);
+            trim_to_cap(&mut heap, owner, &mut leaving);
+        } else {
+            heap.cache.freed_from(kind_index(kind), class);
+            leaving.push(record);
+        }
+    }
+    for record in leaving {
+        let _ = leave(record, stops);
+    }
+}
+
+fn trim_to_cap(heap: &mut Heap, owner: &Arc<Owner>, into: &mut SmallVec<[Arc<Allocation>; 4]>) {
+    let used = heap.live.bytes;
+    while heap.cache.over_cap(used) {
+        let Some((record, kind, class)) = heap.cache.pop_oldest() else { return };
+        taken_out(heap, owner, kind_of(kind), class);
+        into.push(record);
+    }
+}
+
+/// Notes in the payer's books that an allocation left the cache for the driver.
+fn taken_out(heap: &mut Heap, owner: &Arc<Owner>, kind: Kind, class: Class) {
+    with_payer(heap, owner, kind, |books| {
+        books.shift(Where::Cached, Where::Returning, class.bytes());
+    });
+}
+
+/// Gives `f` the books of whoever pays for this kind; locks the host's heap after the device's.
+pub(crate) fn with_payer<R>(
+    heap: &mut Heap,
+    owner: &Arc<Owner>,
+    kind: Kind,
+    f: impl FnOnce(&mut crate::budget::Budget) -> R,
+) -> R {
+    let payer = owner.payer(kind);
+    if payer.id == owner.id { f(&mut heap.books) } else { f(&mut payer.heap.lock().books) }
+}
+
+/// Takes one allocation after another out of the cache, as `pop` names them, and sends them to
+/// the driver.
+pub(crate) fn empty_cache(
+    owner: &Arc<Owner>,
+    stops: &mut Stops,
+    mut pop: impl FnMut(&mut Heap) -> Option<(Arc<Allocation>, usize, Class)>,
+) -> Emptied {
+    let mut emptied = Emptied::default();
+    loop {
+        let record = {
+            let mut heap = owner.heap.lock();
+            let Some((record, kind, class)) = pop(&mut heap) else { return emptied };
+            taken_out(&mut heap, owner, kind_of(kind), class);
+            record
+        };
+        emptied.add(record, stops);
+    }
+}
+
+/// Sends to the driver what the usage windows of the bins say (S9.14).
+pub(crate) fn reclaim(owner: &Arc<Owner>, stops: &mut Stops) -> Emptied {
+    let mut taken = Vec::new();
+    {
+        let mut heap = owner.heap.lock();
+        heap.cache.reclaim(|record, kind, class| taken.push((record, kind, class)));
+        for (_, kind, class) in &taken {
+            taken_out(&mut heap, owner, kind_of(*kind), *class);
+        }
+    }
+    let mut emptied = Emptied::default();
+    taken.into_iter().for_each(|(record, ..)| emptied.add(record, stops));
+    emptied
+}
+
+/// What became of allocations taken out of a cache.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Emptied {
+    pub(crate) returned_bytes: u64,
+    pub(crate) pending_bytes: u64,
+}
+
+impl Emptied {
+    fn add(&mut self, record: Arc<Allocation>, stops: &mut Stops) {
+        let bytes = record.charged();
+        if leave(record, stops) {
+            self.returned_bytes += bytes;
+        } else {
+            self.pending_bytes += bytes;
+        }
+    }
+}
+
+/// Sends an allocation to its driver once its device reached all it has submitted now (S9.4).
+/// Answers whether it is there already.
+fn leave(record: Arc<Allocation>, stops: &mut Stops) -> bool {
+    let owner = Arc::clone(&record.owner);
+    let submitted = owner.track.submitted();
+    if owner.has_timeline() && owner.track.reached() < submitted && !owner.is_stopped() {
+        owner.heap.lock().leaving.push_back((submitted, record));
+        owner.note_due();
+        return false;
+    }
+    give_back(record, stops)
+}
+
+/// Gives an allocation back to its driver or keeper, with no call beside the driver's stop.
+fn give_back(record: Arc<Allocation>, stops: &mut Stops) -> bool {
+    let owner = Arc::clone(&record.owner);
+    let entered = owner.gate.enter();
+    if !entered && !owner.is_stopped() {
+        owner.heap.lock().leaving.push_back((VALUE_MAX, record));
+        owner.note_due();
+        return false;
+    }
+    let started = now_ns();
+    if record.region != Region::default() {
+        owner.driver.free(record.region);
+    }
+    let keeper = record.extra.lock().keeper.take();
+    drop_keeper(keeper);
+    if record.charged() > 0 {
+        let spent = now_ns() - started;
+        let mut heap = owner.heap.lock();
+        heap.counters.freed(record.charged());
+        heap.counters.spent_in_driver(spent);
+        heap.counters.spent(spent);
+        with_payer(&mut heap, &owner, record.kind(), |books| {
+            books.gone(Where::Returning, record.charged());
+        });
+    }
+    record.leave_roster();
+    if entered && owner.gate.leave() == Duty::Stop {
+        stops.push(owner);
+    }
+    true
+}
+
+fn drop_keeper(keeper: Option<Keeper>) {
+    if keeper.is_none() {
+        return;
+    }
+    let dropped = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        entry::inside("a keeper's destructor", || drop(keeper));
+    }));
+    if dropped.is_err() {
+        tracing::error!("a keeper's destructor panicked");
+    }
+}
+
+/// Returns a point that keeps the memory from the cache (S9.3).
+fn blocker(record: &Allocation) -> Option<Point> {
+    let owner = &record.owner;
+    if owner.track.is_lost() && !owner.track.is_settled() {
+        return Some(Point::new(owner.id, VALUE_MAX));
+    }
+    let mut found = None;
+    record.stamps.for_each_use(|point| {
+        let passes = match point.fate() {
+            Fate::Reached | Fate::Dropped => true,
+            Fate::Unreached => point.device_id() == owner.id && owner.is_ordered(),
+            Fate::Undone => false,
+        };
+        if !passes {
+            found = found.max(Some(point));
+        }
+    });
+    found
+}
+
+fn end_mapping(mapping: Arc<Mapping>) {
+    let root = Arc::clone(&mapping.root.lock());
+    {
+        let _extra = root.extra.lock();
+        let mut state = mapping.state.lock();
+        let wanted = mapping.live.load(Ordering::Relaxed) > 0 && !root.is_returning();
+        if *state != MapState::Live || wanted {
+            return;
+        }
+        *state = MapState::Due;
+    }
+    let due = mapping.due.load(Ordering::Relaxed);
+    let device = Arc::clone(&mapping.device);
+    device.heap.lock().unmapping.push_back((due, mapping));
+    device.note_due();
+}
+
+/// Releases a mapping that is still due, and lets the memory go on its way.
+fn release_mapping(mapping: &Arc<Mapping>, stops: &mut Stops) {
+    let root = Arc::clone(&mapping.root.lock());
+    let device = &mapping.device;
+    {
+        let _extra = root.extra.lock();
+        let mut state = mapping.state.lock();
+        if *state != MapState::Due {
+            return;
+        }
+        let revived = mapping.live.load(Ordering::Relaxed) > 0 && !root.is_returning();
+        if revived && !device.is_stopped() {
+            *state = MapState::Live;
+            return;
+        }
+        *state = MapState::Releasing;
+    }
+    let entered = device.gate.enter();
+    device.driver.release(mapping.region);
+    if entered && device.gate.leave() == Duty::Stop {
+        stops.push(Arc::clone(device));
+    }
+    device.heap.lock().maps.leave(mapping.place.load(Ordering::Relaxed));
+    let parked = {
+        let mut extra = root.extra.lock();
+        *mapping.state.lock() = MapState::Released;
+        extra.maps.retain(|map| !Arc::ptr_eq(map, mapping));
+        extra.maps.is_empty() && std::mem::take(&mut extra.parked)
+    };
+    if parked {
+        come_home(root, stops);
+    }
+}
+
+fn run_due(owner: &Arc<Owner>, stops: &mut Stops) {
+    let stopped = owner.is_stopped();
+    if stopped {
+        let _ = empty_cache(owner, stops, |heap| heap.cache.pop_oldest());
+    }
+    if owner.track.is_settled() {
+        let maps = owner.heap.lock().maps.all();
+        for mapping in maps {
+            let mut state = mapping.state.lock();
+            if *state == MapState::Live {
+                *state = MapState::Due;
+            }
+            drop(state);
+            release_mapping(&mapping, stops);
+        }
+    }
+    passed_points(owner).into_iter().for_each(|record| come_home(record, stops));
+    let settled = owner.track.is_settled();
+    let reached = owner.track.reached();
+    let gone = |value: u64| settled || (!owner.track.is_lost() && value <= reached);
+    loop {
+        let mapping = pop_due(&mut owner.heap.lock().unmapping, gone);
+        let Some(mapping) = mapping else { break };
+        release_mapping(&mapping, stops);
+    }
+    let left = |value: u64| stopped || gone(value);
+    loop {
+        let record = pop_due(&mut owner.heap.lock().leaving, left);
+        let Some(record) = record else { break };
+        let _ = give_back(record, stops);
+    }
+    take_given(owner, stops);
+    run_releases(owner, stops);
+}
+
+fn pop_due<T>(
+    queue: &mut std::collections::VecDeque<(u64, T)>,
+    passes: impl Fn(u64) -> bool,
+) -> Option<T> {
+    if queue.front().is_some_and(|(value, _)| passes(*value)) {
+        return queue.pop_front().map(|(_, item)| item);
+    }
+    None
+}
+
+/// Takes what waits for points that are reached or dropped now, one look a device.
+fn passed_points(owner: &Owner) -> Vec<Arc<Allocation>> {
+    let mut heap = owner.heap.lock();
+    let mut passed = Vec::new();
+    let mut from = 0;
+    while let Some((&word, _)) = heap.pending.range(from..).next() {
+        let point = Point::from_word(word).expect("only points are waited for");
+        if matches!(point.fate(), Fate::Reached | Fate::Dropped) {
+            passed.extend(heap.pending.remove(&word).unwrap_or_default());
+            from = word;
+        } else if let Some(next) = point.next_device() {
+            from = next;
+        } else {
+            break;
+        }
+    }
+    passed
+}
+
+/// Takes back lent memory that the program let go of, or whose device is gone.
+fn take_given(owner: &Arc<Owner>, stops: &mut Stops) {
+    let gone: Vec<_> = {
+        let mut heap = owner.heap.lock();
+        if heap.given.is_empty() {
+            return;
+        }
+        let stopped = owner.is_stopped();
+        heap.given.extract_if(.., |record| stopped || owner.driver.let_go(record.region)).collect()
+    };
+    for record in gone {
+        record.payer().heap.lock().books.given_back(record.charged());
+        if let Memory::Pool { kind, class } = record.memory {
+            owner.heap.lock().cache.freed_from(kind_index(kind), class);
+        }
+        let _ = leave(record, stops);
+    }
+}
+
+/// Runs the releases of values that are done, or of a settled device.
+fn run_releases(owner: &Arc<Owner>, stops: &mut Stops) {
+    let settled = owner.track.is_settled();
+    let reached = owner.track.reached();
+    loop {
+        // No stop runs beside a release (S8.9).
+        let entered = owner.gate.enter();
+        if !entered && !owner.is_stopped() {
+            return;
+        }
+        let release: Option<Arc<dyn Release>> =
+            pop_due(&mut owner.ends.lock().releases, |value| settled || value <= reached);
+        let ran = release.map(|release| release.done());
+        if entered && owner.gate.leave() == Duty::Stop {
+            stops.push(Arc::clone(owner));
+        }
+        if ran.is_none() {
+            return;
+        }
+    }
+}
+
+/// Returns the cache's index of a kind.
+pub(crate) fn kind_index(kind: Kind) -> usize {
+    match kind {
+        Kind::Device | Kind::Transfer => 0,
+        Kind::Pinned => 1,
+    }
+}
+
+fn kind_of(index: usize) -> Kind {
+    if index == 0 { Kind::Device } else { Kind::Pinned }
+}

@@ -1,0 +1,139 @@
+//! Exports: host bytes handed out for good (S6.5).
+//!
+//! An export keeps the memory alive past its buffers' death, and is ordered by nothing. Its copies
+//! move bytes by race-tolerant accesses, so that work beside them gives mixed bytes and never
+//! undefined behaviour. Any thread may use one. The two raw doors are this file's unsafe code.
+
+use crate::allocation::Allocation;
+use crate::bytes::HostBytes;
+use crate::claim::{Answer, Ask, Pass};
+use crate::entry;
+use crate::error::{Misuse, Result, check_range};
+use crate::list::List;
+use crate::sync::Ordering;
+use crate::wait;
+use std::sync::Arc;
+
+/// Bytes handed out for good: reachable while it exists, and ordered by nothing (S6.5).
+///
+/// Its copies check bounds and hold an access claim, wait for no work and ignore losses. Beside
+/// device work they give mixed bytes, never undefined behaviour.
+pub struct Export {
+    record: Arc<Allocation>,
+    bytes: HostBytes,
+}
+
+impl Export {
+    pub(crate) fn new(record: Arc<Allocation>, bytes: HostBytes) -> Self {
+        record.exports.fetch_add(1, Ordering::Relaxed);
+        Self { record, bytes }
+    }
+
+    /// Returns the length in bytes.
+    pub fn len(&self) -> u64 {
+        self.bytes.len_bytes()
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Copies bytes out, as they are at this moment.
+    ///
+    /// # Errors
+    ///
+    /// `Misuse`: past the end; something that writes them is running (`Busy`).
+    pub fn copy_out(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        entry::check("copy_out")?;
+        check_range("copy_out", offset, into.len() as u64, self.len())?;
+        let _claim = ExportClaim::new("copy_out", &self.record, Ask::MoverRead)?;
+        self.bytes.copy_out(offset, into);
+        Ok(())
+    }
+
+    /// Copies bytes in.
+    ///
+    /// # Errors
+    ///
+    /// `Misuse`: past the end; read-only memory; something that uses them is running (`Busy`).
+    pub fn copy_in(&self, offset: u64, from: &[u8]) -> Result<()> {
+        entry::check("copy_in")?;
+        check_range("copy_in", offset, from.len() as u64, self.len())?;
+        if self.record.is_read_only() {
+            return Misuse::ReadOnly.of("copy_in");
+        }
+        let _claim = ExportClaim::new("copy_in", &self.record, Ask::MoverWrite)?;
+        self.bytes.copy_in(offset, from);
+        Ok(())
+    }
+
+    /// Returns the bytes themselves.
+    ///
+    /// # Safety
+    ///
+    /// Nothing may write them while the slice is used: no work of a device, and no access through
+    /// a buffer or an export of this memory. rig orders nothing of it.
+    pub unsafe fn bytes(&self) -> &[u8] {
+        // SAFETY: the export keeps the memory, and the caller keeps writers away.
+        unsafe {
+            let (start, len) = self.bytes.raw();
+            std::slice::from_raw_parts(start, len)
+        }
+    }
+
+    /// Returns the bytes themselves, to change.
+    ///
+    /// # Safety
+    ///
+    /// As [`Export::bytes`]; and nothing may read them either, and the memory is not read-only.
+    #[expect(clippy::mut_from_ref, reason = "the caller vouches that nothing else has them")]
+    pub unsafe fn bytes_mut(&self) -> &mut [u8] {
+        // SAFETY: the export keeps the memory, and the caller keeps everything else away.
+        unsafe {
+            let (start, len) = self.bytes.raw();
+            std::slice::from_raw_parts_mut(start, len)
+        }
+    }
+}
+
+impl Drop for Export {
+    fn drop(&mut self) {
+        // ORDERING: releases what was done through it, to the drain that takes the memory home.
+        if self.record.exports.fetch_sub(1, Ordering::AcqRel) == 1 {
+            List::push(Arc::clone(&self.record));
+        }
+    }
+}
+
+impl std::fmt::Debug for Export {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Export({} bytes)", self.len())
+    }
+}
+
+/// The claim of one export's copy. It waits for no work: a momentary claim, which says that work
+/// is being handed over, does not stand in its way; only the host's own accesses do.
+struct ExportClaim<'a> {
+    record: &'a Arc<Allocation>,
+    ask: Option<Ask>,
+}
+
+impl<'a> ExportClaim<'a> {
+    fn new(call: &'static str, record: &'a Arc<Allocation>, ask: Ask) -> Result<Self> {
+        match record.claims.ask(ask, Pass::No) {
+            Answer::Granted => Ok(Self { record, ask: Some(ask) }),
+            // A free ends the buffers, not the exports; and device work only mixes the bytes.
+            Answer::Dead | Answer::Waits => Ok(Self { record, ask: None }),
+            answer => wait::judge_claim(call, record, answer).map(|_| Self { record, ask: None }),
+        }
+    }
+}
+
+impl Drop for ExportClaim<'_> {
+    fn drop(&mut self) {
+        if let Some(ask) = self.ask {
+            self.record.release(ask);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Holds: a program's value, kept until the submissions made with it are done (S8.9).
+//!
+//! A hold orders nothing. Its release runs once, in a drain, with no lock held and no stop of the
+//! device beside it; a panic in it is caught and told to `tracing`. Any thread may use it.
+
+use crate::allocation::owner::Release;
+use crate::entry;
+use crate::sync::{AtomicU32, Mutex, Ordering};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+/// Keeps a value until each submission that names it is done, or its device settled.
+pub struct Hold {
+    kept: Arc<Kept>,
+}
+
+struct Kept {
+    /// Submissions that named it and are not done.
+    pending: AtomicU32,
+    /// Guards the release, which is taken once. A leaf lock.
+    release: Mutex<Option<Released>>,
+}
+
+#[cfg(not(target_family = "wasm"))]
+type Released = Box<dyn FnOnce() + Send>;
+#[cfg(target_family = "wasm")]
+type Released = Box<dyn FnOnce()>;
+
+impl Hold {
+    /// Makes a hold that calls `release` once the submissions that name it are done; when it is
+    /// dropped, if none named it.
+    #[cfg(not(target_family = "wasm"))]
+    pub fn new(release: impl FnOnce() + Send + 'static) -> Self {
+        Self::of(Box::new(release))
+    }
+
+    /// Makes a hold that calls `release` once the submissions that name it are done; when it is
+    /// dropped, if none named it.
+    #[cfg(target_family = "wasm")]
+    pub fn new(release: impl FnOnce() + 'static) -> Self {
+        Self::of(Box::new(release))
+    }
+
+    /// Makes a hold that keeps a value and drops it then.
+    #[cfg(not(target_family = "wasm"))]
+    pub fn keep(value: impl Send + 'static) -> Self {
+        Self::new(move || drop(value))
+    }
+
+    fn of(release: Released) -> Self {
+        let release = Mutex::new(Some(release));
+        Self { kept: Arc::new(Kept { pending: AtomicU32::new(0), release }) }
+    }
+
+    /// Counts one more submission, and answers what its end calls.
+    pub(crate) fn name(&self) -> Arc<dyn Release> {
+        self.kept.pending.fetch_add(1, Ordering::Relaxed);
+        Arc::clone(&self.kept) as Arc<dyn Release>
+    }
+
+    /// Takes a submission back that was refused.
+    pub(crate) fn unname(&self) {
+        self.kept.pending.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Release for Kept {
+    fn done(&self) {
+        // ORDERING: the last submission's end sees what the others' ends did.
+        if self.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.run();
+        }
+    }
+}
+
+impl Kept {
+    fn run(&self) {
+        let release = self.release.lock().take();
+        let Some(release) = release else { return };
+        let ran = AssertUnwindSafe(|| entry::inside("a hold's release", release));
+        if std::panic::catch_unwind(ran).is_err() {
+            tracing::error!("a hold's release panicked");
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        // ORDERING: as in `done`.
+        if self.kept.pending.load(Ordering::Acquire) == 0 {
+            self.kept.run();
+        }
+    }
+}
+
+impl std::fmt::Debug for Hold {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let pending = self.kept.pending.load(Ordering::Relaxed);
+        write!(f, "Hold({pending} submissions not done)")
+    }
+}

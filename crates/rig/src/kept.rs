@@ -1,0 +1,277 @@
+//! Kept claims: the caller's right to read, and to take a buffer's bytes over (S5.2 to S5.6).
+//!
+//! Kept claims never wait and refuse no device work. They end on drop, after a panic too. Any
+//! thread may hold one. No lock is held while a caller's function runs.
+
+use crate::allocation::Ref;
+use crate::buffer::Buffer;
+use crate::claim::{Answer, Ask, Pass};
+use crate::entry;
+use crate::error::{Misuse, Result};
+use crate::sync::{AtomicBool, Mutex, Ordering};
+use crate::wait;
+use std::sync::Arc;
+
+/// The right to read a buffer's memory; it ends on drop.
+pub struct ReadClaim {
+    at: Ref,
+}
+
+impl Buffer {
+    /// Claims the memory for reading: the host cannot write it, take it over or free it meanwhile.
+    /// Never waits; a reader claims first and waits then.
+    ///
+    /// # Errors
+    ///
+    /// - `Misuse`: the buffer is dead, or claimed to be written (`Busy`).
+    /// - `Lost`: the memory is a lost device's, or a point of it is a lost device's and not done.
+    pub fn claim_read(&self) -> Result<ReadClaim> {
+        entry::check("claim_read")?;
+        self.check_live("claim_read")?;
+        self.check_points()?;
+        let answer = self.at.claims.ask(Ask::KeptRead, self.at.pass(self.token));
+        wait::judge_claim("claim_read", &self.at, answer)?;
+        Ok(ReadClaim { at: self.at.clone() })
+    }
+}
+
+impl Drop for ReadClaim {
+    fn drop(&mut self) {
+        self.at.release(Ask::KeptRead);
+    }
+}
+
+impl std::fmt::Debug for ReadClaim {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ReadClaim")
+    }
+}
+
+/// The claims of one call of [`Claims::with`].
+#[derive(Clone)]
+pub struct Claims {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    /// Which object holds an exclusive claim; never 0.
+    token: u64,
+    /// Guards what is held. A leaf lock.
+    held: Mutex<Vec<Held>>,
+    ended: AtomicBool,
+}
+
+struct Held {
+    at: Ref,
+    ask: Ask,
+}
+
+impl Claims {
+    /// Claims everything for reading, each donation exclusively where that can be, and calls `f`.
+    /// A donation (one or more buffers) becomes exclusive only if each of its buffers spans a
+    /// writable allocation inside the claims with no other claim and no call in progress; else all
+    /// of it stays read. After `f`, or its panic, everything is released. Never waits.
+    ///
+    /// # Errors
+    ///
+    /// Before `f`, everything released: `Misuse` for a dead buffer, one exclusively claimed
+    /// (`Busy`), a donation that overlaps another or a read; `Lost` as [`Buffer::claim_read`].
+    pub fn with<R>(
+        reads: &[&Buffer],
+        donations: &[&[&Buffer]],
+        f: impl FnOnce(&Self) -> R,
+    ) -> Result<R> {
+        let claims = Self::take(reads, donations)?;
+        let _end = End(&claims);
+        Ok(f(&claims))
+    }
+
+    /// Claims like [`Claims::with`], for a function that waits.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Claims::with`].
+    pub async fn with_async<R>(
+        reads: &[&Buffer],
+        donations: &[&[&Buffer]],
+        f: impl AsyncFnOnce(&Self) -> R,
+    ) -> Result<R> {
+        let claims = Self::take(reads, donations)?;
+        let _end = End(&claims);
+        Ok(f(&claims).await)
+    }
+
+    fn take(reads: &[&Buffer], donations: &[&[&Buffer]]) -> Result<Self> {
+        entry::check(CALL)?;
+        check_overlaps(reads, donations)?;
+        let all = || reads.iter().chain(donations.iter().copied().flatten());
+        for buffer in all() {
+            buffer.check_live(CALL)?;
+        }
+        for buffer in all() {
+            buffer.check_points()?;
+        }
+        let inner = Inner {
+            token: NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+            held: Mutex::new(Vec::new()),
+            ended: AtomicBool::new(false),
+        };
+        let claims = Self { inner: Arc::new(inner) };
+        let end = End(&claims);
+        for buffer in all() {
+            claims.claim(buffer)?;
+        }
+        for donation in donations {
+            claims.donate(donation);
+        }
+        std::mem::forget(end);
+        Ok(claims)
+    }
+
+    /// Claims a buffer's memory for reading, once an allocation.
+    fn claim(&self, buffer: &Buffer) -> Result<()> {
+        let mut held = self.inner.held.lock();
+        if held.iter().any(|held| Arc::ptr_eq(held.at.record(), buffer.at.record())) {
+            return Ok(());
+        }
+        match buffer.at.claims.ask(Ask::KeptRead, Pass::No) {
+            Answer::Granted => {
+                held.push(Held { at: buffer.at.clone(), ask: Ask::KeptRead });
+                Ok(())
+            }
+            answer => {
+                drop(held);
+                wait::judge_claim(CALL, &buffer.at, answer).map(drop)
+            }
+        }
+    }
+
+    /// Makes all buffers of a donation exclusive, or none.
+    fn donate(&self, donation: &[&Buffer]) {
+        let mut held = self.inner.held.lock();
+        let mut raised = Vec::new();
+        for buffer in donation {
+            let at = &buffer.at;
+            let fits = buffer.spans() && !at.is_read_only() && at.len() > 0;
+            if !fits || !at.claims.make_exclusive() {
+                break;
+            }
+            at.holder.store(self.inner.token, Ordering::Relaxed);
+            raised.push(at);
+            // A call that came before the claim still means to use the bytes.
+            if at.calls.load(Ordering::Relaxed) > 0 {
+                break;
+            }
+        }
+        let whole = raised.len() == donation.len()
+            && raised.iter().all(|at| at.calls.load(Ordering::Relaxed) == 0);
+        for at in raised {
+            if whole {
+                let same = |held: &&mut Held| Arc::ptr_eq(held.at.record(), at.record());
+                if let Some(held) = held.iter_mut().find(same) {
+                    held.ask = Ask::KeptExclusive;
+                }
+            } else {
+                at.holder.store(0, Ordering::Relaxed);
+                at.claims.make_read();
+            }
+        }
+    }
+
+    /// Whether a buffer is claimed exclusively by this object.
+    pub fn is_exclusive(&self, buffer: &Buffer) -> bool {
+        self.inner.held.lock().iter().any(|held| {
+            held.ask == Ask::KeptExclusive && Arc::ptr_eq(held.at.record(), buffer.at.record())
+        })
+    }
+
+    /// Takes the bytes of a buffer over: answers a new buffer and makes all earlier ones dead with
+    /// `why`. Accesses and exports through the new one pass under this object's claim. It may wait
+    /// for the end of a hand-over in progress.
+    ///
+    /// # Errors
+    ///
+    /// - `Misuse`: the claims have ended; the buffer is dead, does not span its allocation, or is
+    ///   not claimed exclusively here.
+    /// - `Lost`: as [`Buffer::claim_read`].
+    pub fn consume(&self, buffer: &Buffer, why: &str) -> Result<Buffer> {
+        entry::check("consume")?;
+        // ORDERING: pairs with the store in `end`.
+        if self.inner.ended.load(Ordering::Acquire) {
+            return Misuse::ClaimsEnded.of("consume");
+        }
+        buffer.check_live("consume")?;
+        if !buffer.spans() {
+            let (len_bytes, allocation_bytes) = (buffer.len(), buffer.at.len());
+            return Misuse::NotSpanning { len_bytes, allocation_bytes }.of("consume");
+        }
+        if !self.is_exclusive(buffer) {
+            return Misuse::NotClaimed.of("consume");
+        }
+        buffer.check_points()?;
+        let record = buffer.at.record();
+        record.extra.lock().why = Some(Arc::from(why));
+        let ended = wait::block_on(wait::claim("consume", record, Ask::Free, Pass::Exclusive));
+        if let Err(error) = ended {
+            record.extra.lock().why = None;
+            return Err(error);
+        }
+        if !record.start_return() {
+            return Misuse::Dead { why: record.why_dead() }.of("consume");
+        }
+        let moved = record.move_out();
+        moved.claims.ask(Ask::KeptExclusive, Pass::No);
+        moved.holder.store(self.inner.token, Ordering::Relaxed);
+        let at = Ref::new(moved);
+        let mut held = self.inner.held.lock();
+        let same = |held: &&mut Held| Arc::ptr_eq(held.at.record(), buffer.at.record());
+        if let Some(held) = held.iter_mut().find(same) {
+            held.at = at.clone();
+        }
+        drop(held);
+        Ok(Buffer::whole(at, buffer.len()).under(self.inner.token))
+    }
+
+    fn end(&self) {
+        // ORDERING: pairs with the load in `consume`.
+        self.inner.ended.store(true, Ordering::Release);
+        let held = std::mem::take(&mut *self.inner.held.lock());
+        for held in held {
+            if held.ask == Ask::KeptExclusive {
+                held.at.holder.store(0, Ordering::Relaxed);
+            }
+            held.at.release(held.ask);
+        }
+    }
+}
+
+/// Ends the claims of a call, after a panic too.
+struct End<'a>(&'a Claims);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+impl std::fmt::Debug for Claims {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Claims({} allocations)", self.inner.held.lock().len())
+    }
+}
+
+fn check_overlaps(reads: &[&Buffer], donations: &[&[&Buffer]]) -> Result<()> {
+    let donated: Vec<&Buffer> = donations.iter().copied().flatten().copied().collect();
+    for (at, buffer) in donated.iter().enumerate() {
+        let others = reads.iter().copied().chain(donated[at + 1..].iter().copied());
+        let mut others = others;
+        if others.any(|other| buffer.overlaps(other)) {
+            return Misuse::DonationOverlaps.of(CALL);
+        }
+    }
+    Ok(())
+}
+
+const CALL: &str = "Claims::with";
+
+static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);

@@ -1,0 +1,138 @@
+//! Kernels: code loaded on a device once, and launched in submissions.
+//!
+//! Code that needs device memory is charged to the device like any allocation, and written there
+//! by a value of its own. Any thread may launch; what the driver made is dropped once no work uses
+//! it.
+
+use crate::allocation::Tag;
+use crate::allocation::owner::{Keep, Made, Owner};
+use crate::buffer::Buffer;
+use crate::device::Device;
+use crate::driver::{Access, Code, Kind, Load, Op, Part, Span, Work};
+use crate::entry;
+use crate::error::{Error, Misuse, Result};
+use crate::hand::{Job, Touch, hand_over};
+use crate::life;
+use crate::reclaim::{self, Want};
+use crate::wait;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// Code loaded on a device.
+#[derive(Clone)]
+pub struct Kernel {
+    pub(crate) loaded: Arc<Loaded>,
+}
+
+pub(crate) struct Loaded {
+    pub(crate) owner: Arc<Owner>,
+    pub(crate) entry: Arc<str>,
+    pub(crate) keep: Keep,
+    /// The code in device memory, where the driver wants it there.
+    pub(crate) memory: Option<Buffer>,
+}
+
+impl Kernel {
+    /// Returns the device.
+    pub fn device(&self) -> Device {
+        Device::of(&self.loaded.owner)
+    }
+
+    /// Returns the entry point's name.
+    pub fn name(&self) -> &str {
+        &self.loaded.entry
+    }
+}
+
+impl std::fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Kernel({} on {})", self.loaded.entry, self.loaded.owner.name)
+    }
+}
+
+impl Device {
+    /// Loads code. Waits for the driver's verdict, and where the code lies in device memory, for
+    /// room and for what used that memory.
+    ///
+    /// # Errors
+    ///
+    /// - `Misuse`: the driver rejected the code.
+    /// - `OutOfMemory`: no room for the code.
+    /// - `Unsupported`: the host and devices of files run none.
+    /// - `Lost`: the device is lost.
+    pub async fn kernel_async(&self, code: Code) -> Result<Kernel> {
+        entry::check(CALL)?;
+        let owner = &self.owner;
+        if !owner.has_timeline() {
+            let why = Arc::from("this device runs no code");
+            return Err(Error::Unsupported { device: Arc::clone(&owner.name), why });
+        }
+        life::drain(owner);
+        life::check_lost(owner)?;
+        let answer = life::InFlight::new(owner)?.driver().load(&code);
+        let (number, code_bytes) = loaded(owner, answer).await?;
+        let keep = Keep::new(owner, Made::Kernel(number));
+        let memory = match code_bytes {
+            0 => None,
+            len => Some(load_into_memory(owner, number, len, &code.entry).await?),
+        };
+        let entry = Arc::clone(&code.entry);
+        let loaded = Loaded { owner: Arc::clone(owner), entry, keep, memory };
+        Ok(Kernel { loaded: Arc::new(loaded) })
+    }
+
+    /// Loads code like [`Device::kernel_async`], and blocks meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Device::kernel_async`].
+    #[cfg(not(target_family = "wasm"))]
+    pub fn kernel(&self, code: Code) -> Result<Kernel> {
+        wait::block_on(self.kernel_async(code))
+    }
+}
+
+/// Waits for the driver's verdict; answers the kernel's number and the bytes its code needs.
+async fn loaded(owner: &Arc<Owner>, mut answer: Load) -> Result<(u64, u64)> {
+    loop {
+        match answer {
+            Load::Ready { kernel, code_bytes } => return Ok((kernel, code_bytes)),
+            Load::Rejected(why) => return Misuse::Rejected { why }.of(CALL),
+            Load::Fault(fault) => return Err(life::fault(owner, &fault)),
+            Load::Pending(kernel) => {
+                answer = poll_fn(|cx| {
+                    owner.wakers.register(cx.waker());
+                    wait::sleep_on(owner, cx.waker(), 0);
+                    match life::InFlight::new(owner) {
+                        Ok(call) => call.driver().poll_load(kernel, cx.waker()).map(Ok),
+                        Err(lost) => Poll::Ready(Err(lost)),
+                    }
+                })
+                .await?;
+            }
+        }
+    }
+}
+
+async fn load_into_memory(
+    owner: &Arc<Owner>,
+    kernel: u64,
+    len: u64,
+    label: &Arc<str>,
+) -> Result<Buffer> {
+    let tag = Tag { label: Some(Arc::clone(label)), site: None };
+    let at = reclaim::create(owner, Want { kind: Kind::Device, len, tag }).await?;
+    let buffer = Buffer::whole(at, len);
+    let queue = owner.facts.queues.iter().position(|queue| queue.copies).unwrap_or(0);
+    let parts = [Part { queue, after: Vec::new(), op: Op::Load { kernel, dst: 0 } }];
+    let span = Span { region: buffer.region(), offset: 0, len, access: Access::Write };
+    let work = Work { prepared: None, parts: &parts, spans: &[span] };
+    let touches = [Touch { at: &buffer.at, access: Access::Write }];
+    let job = Job { call: CALL, work, touches: &touches, waits: &[], releases: &[] };
+    let point = hand_over(owner, &job).await?;
+    wait::reach(owner, point.value()).await?;
+    Ok(buffer)
+}
+
+const CALL: &str = "kernel";

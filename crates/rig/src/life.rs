@@ -1,0 +1,310 @@
+//! The life of devices: which there are, what they reached, and how they end.
+//!
+//! ```text
+//! Live --first reason--> Lost --no call in flight--> stopping --driver's stop over--> stopped
+//!                                                                    \-> settled (nothing runs)
+//! ```
+//!
+//! A device is lost once and the first reason is kept (S12.1). Its gate lets no driver call in
+//! from then on, and whoever leaves the gate last runs the stop. Losses spread to devices whose
+//! queues wait for what the lost one left unreached (S8.7). Any thread may call anything; the
+//! registry's locks are leaves, and no driver is called under them.
+
+use crate::allocation::owner::Owner;
+use crate::drain::{self, Stops};
+use crate::driver::{Driver, Fault, Stopped};
+use crate::error::{Error, Misuse, Result};
+use crate::gate::Duty;
+use crate::profile::{self, Event, What};
+use crate::sync::Ordering;
+use crate::timeline::{DeviceId, Fate, Point, track};
+use parking_lot::{Mutex, RwLock};
+use std::sync::{Arc, OnceLock};
+use std::task::{Poll, Waker};
+
+/// Returns the device of an index, while it lives or still holds something.
+pub(crate) fn owner_of(id: DeviceId) -> Option<Arc<Owner>> {
+    OWNERS.read().iter().find(|owner| owner.id == id).cloned()
+}
+
+/// Returns every device that lives or still holds something, the host first.
+pub(crate) fn owners() -> Vec<Arc<Owner>> {
+    OWNERS.read().clone()
+}
+
+/// Enters a device that is open now.
+pub(crate) fn enter(owner: Arc<Owner>) {
+    OWNERS.write().push(owner);
+}
+
+/// A call of a device's driver in flight; the stop waits for its end.
+pub(crate) struct InFlight<'a> {
+    owner: &'a Arc<Owner>,
+}
+
+impl<'a> InFlight<'a> {
+    /// Enters the gate, or tells the loss.
+    pub(crate) fn new(owner: &'a Arc<Owner>) -> Result<Self> {
+        if owner.gate.enter() { Ok(Self { owner }) } else { Err(lost(owner)) }
+    }
+
+    /// Returns the driver.
+    pub(crate) fn driver(&self) -> &'a Arc<dyn Driver> {
+        &self.owner.driver
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        if self.owner.gate.leave() == Duty::Stop {
+            stop(self.owner);
+        }
+    }
+}
+
+/// Returns the error of a lost device.
+pub(crate) fn lost(owner: &Owner) -> Error {
+    let why = owner.track.why().unwrap_or_else(|| Arc::from("lost"));
+    Error::Lost { device: Arc::clone(&owner.name), why }
+}
+
+/// Returns the error of a point whose device was lost before it was reached.
+pub(crate) fn lost_point(point: Point) -> Error {
+    let track = track(point.device_id());
+    let why = track.why().unwrap_or_else(|| Arc::from("lost"));
+    Error::Lost { device: track.name(), why }
+}
+
+/// Tells the loss of a lost device.
+pub(crate) fn check_lost(owner: &Owner) -> Result<()> {
+    if owner.track.is_lost() { Err(lost(owner)) } else { Ok(()) }
+}
+
+/// Looks at the word, and raises what everybody sees. A fault loses the device.
+pub(crate) fn look(owner: &Arc<Owner>) {
+    if owner.track.reached() >= owner.track.submitted() || !owner.gate.enter() {
+        return;
+    }
+    let call = InFlight { owner };
+    match call.driver().reached() {
+        Ok(value) => {
+            if owner.track.raise(value) {
+                owner.note_due();
+                owner.wakers.wake_all();
+            }
+        }
+        Err(fault) => lose(owner, &fault.0),
+    }
+}
+
+/// Looks at the word of a point's device.
+pub(crate) fn look_at(point: Point) -> Fate {
+    let fate = point.fate();
+    if fate != Fate::Unreached {
+        return fate;
+    }
+    if let Some(owner) = owner_of(point.device_id()) {
+        look(&owner);
+    }
+    point.fate()
+}
+
+/// Turns a driver's fault into the loss of its device, and answers the error to tell.
+pub(crate) fn fault(owner: &Arc<Owner>, fault: &Fault) -> Error {
+    lose(owner, &fault.0);
+    lost(owner)
+}
+
+/// Loses a device; the first reason is kept, and later calls do nothing.
+pub(crate) fn lose(owner: &Arc<Owner>, why: &Arc<str>) {
+    if owner.is_host() || !owner.track.lose(why) {
+        return;
+    }
+    tracing::debug!(device = %owner.name, %why, "device lost");
+    if profile::active() {
+        profile::record(&Event::now(What::Loss(Arc::clone(why)), owner.id));
+    }
+    if **why != *CLOSED {
+        let mut failure = FAILURE.lock();
+        failure.get_or_insert_with(|| (Arc::clone(&owner.name), Arc::clone(why)));
+    }
+    owner.wakers.wake_all();
+    owner.claim_wakers.wake_all();
+    if owner.gate.close() == Duty::Stop {
+        stop(owner);
+    }
+    spread(owner);
+}
+
+/// Loses the devices whose queues wait for what this loss leaves unreached.
+fn spread(owner: &Arc<Owner>) {
+    let why: Arc<str> = Arc::from(format!("{} lost", owner.name));
+    for other in owners() {
+        let waits = other.ends.lock().foreign.iter().any(|(value, point)| {
+            point.device_id() == owner.id
+                && point.fate() != Fate::Reached
+                && *value > other.track.reached()
+        });
+        if waits {
+            look(&other);
+            lose(&other, &why);
+        }
+    }
+}
+
+/// Starts the stop of a device, once, with no call in flight.
+pub(crate) fn stop(owner: &Arc<Owner>) {
+    owner.driver.stop();
+    // ORDERING: pairs with the load in `poll_stopped`.
+    owner.stop_begun.store(true, Ordering::Release);
+    let _ = poll_stopped(owner, Waker::noop());
+}
+
+/// Asks whether the stop is over, and settles the device when it is.
+pub(crate) fn poll_stopped(owner: &Arc<Owner>, waker: &Waker) -> Poll<()> {
+    if owner.is_stopped() {
+        return Poll::Ready(());
+    }
+    // ORDERING: pairs with the store in `stop`: the driver was told.
+    if !owner.stop_begun.load(Ordering::Acquire) {
+        return Poll::Pending;
+    }
+    let Poll::Ready(how) = owner.driver.poll_stopped(waker) else { return Poll::Pending };
+    if how == Stopped::Settled {
+        owner.track.settle();
+    }
+    // ORDERING: pairs with the load in `is_stopped`; the driver runs nothing any more.
+    if !owner.stopped.swap(true, Ordering::SeqCst) {
+        NAMES.lock().retain(|(name, id)| *name != owner.name || *id != owner.id);
+        let at_stop = AT_STOP.lock().clone();
+        at_stop.iter().for_each(|f| f(owner.id));
+        owner.note_due();
+        drain_one(owner);
+        // What others hold back because of this device can go on now.
+        for other in owners() {
+            other.note_due();
+            drain_one(&other);
+        }
+        owner.wakers.wake_all();
+        owner.claim_wakers.wake_all();
+        forget_empty(owner);
+    }
+    Poll::Ready(())
+}
+
+/// Takes a stopped device that holds nothing out of the registry.
+fn forget_empty(owner: &Arc<Owner>) {
+    if owner.is_stopped() && owner.heap.lock().is_empty() {
+        OWNERS.write().retain(|known| known.id != owner.id);
+    }
+}
+
+/// Looks at what a device's memory waits for, and drains it; never waits (S9.1).
+pub(crate) fn drain(owner: &Arc<Owner>) {
+    look(owner);
+    // ORDERING: a hint; the drain itself takes it with the right order.
+    if owner.due.load(Ordering::Relaxed) {
+        let waited: Vec<_> = {
+            let heap = owner.heap.lock();
+            let words = heap.pending.keys().copied().filter_map(Point::from_word);
+            let mut ids: Vec<_> = words.map(Point::device_id).collect();
+            ids.dedup();
+            ids
+        };
+        for id in waited.into_iter().filter(|id| *id != owner.id) {
+            if let Some(other) = owner_of(id) {
+                look(&other);
+            }
+        }
+    }
+    drain_one(owner);
+    if owner.is_stopped() {
+        forget_empty(owner);
+    }
+}
+
+/// Drains every device; lost ones that still hold something among them.
+pub(crate) fn drain_all() {
+    owners().iter().for_each(drain);
+}
+
+fn drain_one(owner: &Arc<Owner>) {
+    let mut stops = Stops::new();
+    drain::drain(owner, &mut stops);
+    stops.iter().for_each(stop);
+    if cfg!(debug_assertions) {
+        owner.heap.lock().books.check();
+    }
+}
+
+/// Runs what a drain's helper does, and the stops that fall to it.
+pub(crate) fn with_stops<R>(f: impl FnOnce(&mut Stops) -> R) -> R {
+    let mut stops = Stops::new();
+    let answer = f(&mut stops);
+    stops.iter().for_each(stop);
+    answer
+}
+
+/// Calls `f` with each device that stops from now on; once, however often it is told.
+pub(crate) fn at_stop(f: fn(DeviceId)) {
+    let mut known = AT_STOP.lock();
+    if !known.iter().any(|known| std::ptr::fn_addr_eq(*known, f)) {
+        known.push(f);
+    }
+}
+
+/// Loses every device but the host, and refuses every later open (S12.6); the first call acts.
+pub fn fail(why: &str) {
+    let why: Arc<str> = Arc::from(why);
+    if FAILED.set(Arc::clone(&why)).is_err() {
+        return;
+    }
+    {
+        let mut failure = FAILURE.lock();
+        failure.get_or_insert_with(|| (Arc::from("every device"), Arc::clone(&why)));
+    }
+    owners().iter().for_each(|owner| lose(owner, &why));
+}
+
+/// Returns the first loss that was no close, or the reason of an earlier [`fail`]: the device and
+/// why.
+pub fn failure() -> Option<(Arc<str>, Arc<str>)> {
+    FAILURE.lock().clone()
+}
+
+/// Returns the reason of [`fail`], if it was called.
+pub(crate) fn failed() -> Option<Arc<str>> {
+    FAILED.get().cloned()
+}
+
+/// Notes that a name belongs to a device from now on.
+pub(crate) fn take_name(name: &Arc<str>, id: DeviceId) {
+    NAMES.lock().push((Arc::clone(name), id));
+}
+
+/// Returns the device that has a name.
+pub(crate) fn named(name: &str) -> Option<DeviceId> {
+    NAMES.lock().iter().find(|(known, _)| **known == *name).map(|(_, id)| *id)
+}
+
+/// Checks that a wait point was assigned.
+pub(crate) fn check_submitted(call: &'static str, point: Point) -> Result<()> {
+    let submitted = track(point.device_id()).submitted();
+    if point.value() > submitted {
+        return Misuse::NotSubmitted { value: point.value(), submitted }.of(call);
+    }
+    Ok(())
+}
+
+/// The reason of a close.
+pub(crate) const CLOSED: &str = "closed";
+
+/// Guards the devices that live or still hold something. A leaf lock.
+static OWNERS: RwLock<Vec<Arc<Owner>>> = RwLock::new(Vec::new());
+/// Guards the names in use. A leaf lock.
+static NAMES: Mutex<Vec<(Arc<str>, DeviceId)>> = Mutex::new(Vec::new());
+/// Guards the first loss that was no close. A leaf lock.
+static FAILURE: Mutex<Option<(Arc<str>, Arc<str>)>> = Mutex::new(None);
+/// Guards what is called with each device that stops. A leaf lock.
+static AT_STOP: Mutex<Vec<fn(DeviceId)>> = Mutex::new(Vec::new());
+static FAILED: OnceLock<Arc<str>> = OnceLock::new();

@@ -1,0 +1,27 @@
+//! Memory devices: a device over host memory with a timeline, whose work runs inside `submit`.
+//!
+//! They need no hardware, and obey every rule that hardware does: for tests, for programs that run
+//! without a GPU, and to learn on.
+
+use crate::device::Device;
+use crate::driver::Fault;
+use crate::drivers::memory;
+use crate::error::Result;
+use crate::open::Opener;
+
+pub use crate::drivers::memory::{Call, Options, function};
+
+/// Returns an opener of a memory device.
+pub fn opener(options: Options) -> Opener {
+    Opener::new("memory", move || Ok::<_, Fault>(memory::driver(options)))
+}
+
+/// Opens a memory device, or answers the one that has the name. Its budget is unbounded.
+///
+/// # Errors
+///
+/// Those of [`Device::open_async`].
+#[cfg(not(target_family = "wasm"))]
+pub fn open(name: &str) -> Result<Device> {
+    Device::open(name, opener(Options::default()))
+}

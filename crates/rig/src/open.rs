@@ -1,0 +1,332 @@
+//! Opening devices: one opener a name, shared by everybody who asks for that name meanwhile.
+//!
+//! No lock is held while an opener runs, so a blocked one delays no other name (S1.4). Whoever
+//! waits for the name drives the opener; when all of them are gone, the name is free again. Any
+//! thread may open. `OPENING` is a leaf lock; each opening's own future is polled by one thread at
+//! a time, under its own lock, which only other openers of that name can meet.
+
+use crate::allocation::heap::Heap;
+use crate::allocation::owner::{Ends, Owner};
+use crate::cache::Options as CacheOptions;
+use crate::driver::{Driver, Facts, Fault};
+use crate::drivers::host;
+use crate::error::{Error, Misuse, Result};
+use crate::gate::Gate;
+use crate::life;
+use crate::list::List;
+use crate::sync::{AtomicBool, Wakers};
+use crate::timeline::{DeviceId, track};
+use crate::turn::Turn;
+use parking_lot::Mutex;
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// How a device is opened: by which driver, and what makes it.
+pub struct Opener {
+    driver: &'static str,
+    future: Opening,
+}
+
+/// What makes a driver.
+#[cfg(not(target_family = "wasm"))]
+type Opening = Pin<Box<dyn Future<Output = std::result::Result<Arc<dyn Driver>, Fault>> + Send>>;
+#[cfg(target_family = "wasm")]
+type Opening = Pin<Box<dyn Future<Output = std::result::Result<Arc<dyn Driver>, Fault>>>>;
+
+impl Opener {
+    /// Makes an opener of a function. It runs on the thread of whoever opens, and may block.
+    #[cfg(not(target_family = "wasm"))]
+    pub fn new(
+        driver: &'static str,
+        open: impl FnOnce() -> std::result::Result<Arc<dyn Driver>, Fault> + Send + 'static,
+    ) -> Self {
+        Self { driver, future: Box::pin(async move { open() }) }
+    }
+
+    /// Makes an opener of a future.
+    #[cfg(not(target_family = "wasm"))]
+    pub fn future(
+        driver: &'static str,
+        open: impl Future<Output = std::result::Result<Arc<dyn Driver>, Fault>> + Send + 'static,
+    ) -> Self {
+        Self { driver, future: Box::pin(open) }
+    }
+
+    /// Makes an opener of a future.
+    #[cfg(target_family = "wasm")]
+    pub fn future(
+        driver: &'static str,
+        open: impl Future<Output = std::result::Result<Arc<dyn Driver>, Fault>> + 'static,
+    ) -> Self {
+        Self { driver, future: Box::pin(open) }
+    }
+}
+
+impl std::fmt::Debug for Opener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Opener({})", self.driver)
+    }
+}
+
+/// An opener at work, shared by all who ask for its name.
+struct Shared {
+    name: Arc<str>,
+    driver: &'static str,
+    /// Guards the opener's future while one of them polls it, and its answer afterwards.
+    state: Mutex<State>,
+    waiters: Wakers,
+}
+
+impl Wake for Shared {
+    fn wake(self: Arc<Self>) {
+        self.waiters.wake_all();
+    }
+}
+
+enum State {
+    Running(Opening),
+    Done(Result<Arc<Owner>>),
+}
+
+/// Opens a device, or answers the one that has the name.
+pub(crate) async fn open(name: &str, opener: Opener, options: CacheOptions) -> Result<Arc<Owner>> {
+    if OPENED_HERE.with_borrow(|names| names.iter().any(|known| &**known == name)) {
+        return Misuse::Reentrant { inside: "the opener of this name" }.of("open");
+    }
+    let shared = match find_or_start(name, opener)? {
+        Found::Open(owner) => return Ok(owner),
+        Found::Opening(shared) => shared,
+    };
+    poll_fn(|cx| poll_shared(&shared, options, cx)).await
+}
+
+enum Found {
+    Open(Arc<Owner>),
+    Opening(Arc<Shared>),
+}
+
+fn find_or_start(name: &str, opener: Opener) -> Result<Found> {
+    let unsupported =
+        |why: &str| Err(Error::Unsupported { device: Arc::from(name), why: Arc::from(why) });
+    let taken = |driver: &'static str| Misuse::NameTaken { driver }.of("open");
+    if let Some(why) = life::failed() {
+        return unsupported(&format!("everything failed: {why}"));
+    }
+    if name == HOST_NAME {
+        return taken(host_owner().driver.kind());
+    }
+    let mut opening = OPENING.lock();
+    if let Some(id) = life::named(name) {
+        let Some(owner) = life::owner_of(id) else {
+            return unsupported("a device of this name is stopping");
+        };
+        return if owner.driver.kind() != opener.driver {
+            taken(owner.driver.kind())
+        } else if owner.track.is_lost() {
+            unsupported("the device of this name is lost and has not stopped yet")
+        } else {
+            Ok(Found::Open(owner))
+        };
+    }
+    opening.retain(|shared| shared.strong_count() > 0);
+    let known = opening.iter().filter_map(Weak::upgrade).find(|shared| *shared.name == *name);
+    if let Some(shared) = known {
+        return if shared.driver == opener.driver {
+            Ok(Found::Opening(shared))
+        } else {
+            taken(shared.driver)
+        };
+    }
+    let shared = Arc::new(Shared {
+        name: intern(name),
+        driver: opener.driver,
+        state: Mutex::new(State::Running(opener.future)),
+        waiters: Wakers::new(),
+    });
+    opening.push(Arc::downgrade(&shared));
+    Ok(Found::Opening(shared))
+}
+
+fn poll_shared(
+    shared: &Arc<Shared>,
+    options: CacheOptions,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Arc<Owner>>> {
+    shared.waiters.register(cx.waker());
+    let Some(mut state) = shared.state.try_lock() else { return Poll::Pending };
+    let answer = match &mut *state {
+        State::Done(answer) => return Poll::Ready(answer.clone()),
+        State::Running(future) => {
+            let _here = OpenedHere::enter(&shared.name);
+            // Wakes all who ask for the name: the one who polls now may be gone by then.
+            let waker = Waker::from(Arc::clone(shared));
+            let mut cx = Context::from_waker(&waker);
+            let poll = std::panic::AssertUnwindSafe(|| future.as_mut().poll(&mut cx));
+            match std::panic::catch_unwind(poll) {
+                Ok(Poll::Pending) => return Poll::Pending,
+                Ok(Poll::Ready(Ok(driver))) => start(&shared.name, driver, options),
+                Ok(Poll::Ready(Err(fault))) => Err(refused(&shared.name, &fault.0)),
+                Err(panic) => {
+                    let why = panic
+                        .downcast_ref::<&str>()
+                        .map(|text| (*text).to_owned())
+                        .or_else(|| panic.downcast_ref::<String>().cloned())
+                        .unwrap_or_default();
+                    Err(refused(&shared.name, &format!("the opener panicked: {why}")))
+                }
+            }
+        }
+    };
+    OPENING.lock().retain(|known| !std::ptr::eq(known.as_ptr(), Arc::as_ptr(shared)));
+    *state = State::Done(answer.clone());
+    drop(state);
+    shared.waiters.wake_all();
+    Poll::Ready(answer)
+}
+
+fn refused(name: &Arc<str>, why: &str) -> Error {
+    Error::Unsupported { device: Arc::clone(name), why: Arc::from(why) }
+}
+
+/// Makes the device of a driver, unless its facts do not hold or it is lost already.
+fn start(name: &Arc<str>, driver: Arc<dyn Driver>, options: CacheOptions) -> Result<Arc<Owner>> {
+    let facts = driver.facts();
+    check_facts(name, &facts)?;
+    let first = driver
+        .health()
+        .and_then(|()| driver.reached())
+        .map_err(|fault| refused(name, &format!("lost while it opened: {}", fault.0)))?;
+    let id = next_id(name)?;
+    track(id).start(name, first);
+    let owner = new_owner(id, name, driver, facts, options, Some(Arc::clone(host_owner())));
+    life::enter(Arc::clone(&owner));
+    life::take_name(name, id);
+    if let Some(why) = life::failed() {
+        // `fail` came in between: whoever entered the registry last sees the other (S12.6).
+        life::lose(&owner, &why);
+        return Err(life::lost(&owner));
+    }
+    Ok(owner)
+}
+
+fn check_facts(name: &Arc<str>, facts: &Facts) -> Result<()> {
+    let zero = |what: &'static str| Misuse::Zero { what }.of("open");
+    if facts.hang_ms == Some(0) {
+        return zero("the hang bound");
+    }
+    if facts.grain_bytes == 0 {
+        return zero("the grain");
+    }
+    if facts.piece_bytes == 0 || facts.half_bytes == 0 {
+        return zero("the piece");
+    }
+    if facts.import_align_bytes == Some(0) {
+        return zero("the import alignment");
+    }
+    let claims_copies = facts.queues.iter().any(|queue| queue.copies);
+    if claims_copies && facts.copy_queue().is_none() {
+        return Err(refused(name, "a queue claims copies and runs none"));
+    }
+    Ok(())
+}
+
+fn next_id(name: &Arc<str>) -> Result<DeviceId> {
+    let next = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| {
+        (next <= u32::from(u16::MAX)).then_some(next + 1)
+    });
+    match next.map(u16::try_from) {
+        Ok(Ok(id)) => Ok(DeviceId(id)),
+        _ => Err(refused(name, "this process has opened 65,535 devices")),
+    }
+}
+
+fn new_owner(
+    id: DeviceId,
+    name: &Arc<str>,
+    driver: Arc<dyn Driver>,
+    facts: Facts,
+    options: CacheOptions,
+    host: Option<Arc<Owner>>,
+) -> Arc<Owner> {
+    Arc::new(Owner {
+        id,
+        name: Arc::clone(name),
+        copy_queue: facts.copy_queue(),
+        track: track(id),
+        gate: Gate::new(),
+        turn: Turn::new(),
+        wakers: Wakers::new(),
+        claim_wakers: Wakers::new(),
+        returns: List::new(),
+        unmaps: List::new(),
+        leftovers: List::new(),
+        heap: crate::sync::Mutex::new(Heap::new(facts.default_budget_bytes, options)),
+        due: AtomicBool::new(false),
+        ends: crate::sync::Mutex::new(Ends::default()),
+        stop_begun: AtomicBool::new(false),
+        stopped: AtomicBool::new(false),
+        ticking: AtomicBool::new(false),
+        host,
+        driver,
+        facts,
+    })
+}
+
+/// Returns the host, which is always open and never lost (S1.1).
+pub(crate) fn host_owner() -> &'static Arc<Owner> {
+    static HOST: OnceLock<Arc<Owner>> = OnceLock::new();
+    HOST.get_or_init(|| {
+        let name = intern(HOST_NAME);
+        let driver = host::driver();
+        let facts = driver.facts();
+        track(DeviceId::HOST).start(&name, 0);
+        let options = CacheOptions::default();
+        let owner = new_owner(DeviceId::HOST, &name, driver, facts, options, None);
+        life::enter(Arc::clone(&owner));
+        owner
+    })
+}
+
+/// Returns the one shared text of a name, so that opening it often keeps it once.
+fn intern(name: &str) -> Arc<str> {
+    let mut names = NAMES.lock();
+    if let Some(known) = names.iter().find(|known| &***known == name) {
+        return Arc::clone(known);
+    }
+    let name: Arc<str> = Arc::from(name);
+    names.push(Arc::clone(&name));
+    name
+}
+
+/// Marks that this thread runs the opener of a name.
+struct OpenedHere;
+
+impl OpenedHere {
+    fn enter(name: &Arc<str>) -> Self {
+        OPENED_HERE.with_borrow_mut(|names| names.push(Arc::clone(name)));
+        Self
+    }
+}
+
+impl Drop for OpenedHere {
+    fn drop(&mut self) {
+        OPENED_HERE.with_borrow_mut(Vec::pop);
+    }
+}
+
+thread_local! {
+    static OPENED_HERE: RefCell<Vec<Arc<str>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The host's name.
+pub(crate) const HOST_NAME: &str = "CPU";
+/// The index of the next device; the host has 0.
+static NEXT: AtomicU32 = AtomicU32::new(1);
+/// Guards the openers at work. A leaf lock.
+static OPENING: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
+/// Guards the texts of names. A leaf lock.
+static NAMES: Mutex<Vec<Arc<str>>> = Mutex::new(Vec::new());

@@ -1,0 +1,382 @@
+//! Prepared work: parts and the buffers they name, checked once, submitted many times (S8.1, S8.2).
+//!
+//! Fixed buffers are named here and kept alive; run buffers come with each submission. Changing a
+//! caller's lists later changes nothing. A builder belongs to one thread; what it builds may be
+//! used by any.
+
+use crate::allocation::owner::{Keep, Made, Owner};
+use crate::buffer::Buffer;
+use crate::device::Device;
+use crate::driver::{Access, Native, Op, Part, Queue, Refusal, Span};
+use crate::entry;
+use crate::error::{Error, Misuse, Result};
+use crate::hand::Touch;
+use crate::hand::merge;
+use crate::kernel::{Kernel, Loaded};
+use crate::life;
+use std::sync::Arc;
+
+/// A buffer that a part names.
+#[derive(Clone, Debug)]
+pub enum Named {
+    /// This one, kept alive by the prepared submission.
+    Fixed(Buffer),
+    /// The one that each submission gives at this index.
+    Run(usize),
+}
+
+/// Names the run buffer that each submission gives at `index`.
+pub fn run(index: usize) -> Named {
+    Named::Run(index)
+}
+
+impl From<&Buffer> for Named {
+    fn from(buffer: &Buffer) -> Self {
+        Self::Fixed(buffer.clone())
+    }
+}
+
+/// Work being put together for a device; see [`Device::prepare`]. What is wrong with it is told by
+/// [`Builder::build`].
+#[derive(Debug)]
+#[must_use]
+pub struct Builder {
+    device: Device,
+    label: Option<Arc<str>>,
+    drafts: Vec<Draft>,
+    kernels: Vec<Kernel>,
+    named: Vec<(Named, Access)>,
+}
+
+#[derive(Debug)]
+struct Draft {
+    op: Op,
+    queue: Option<usize>,
+    after: Vec<usize>,
+    args: Option<usize>,
+}
+
+/// A prepared submission.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) owner: Arc<Owner>,
+    pub(crate) label: Option<Arc<str>>,
+    /// What the driver made of it.
+    pub(crate) keep: Keep,
+    pub(crate) parts: Vec<Part>,
+    pub(crate) slots: Vec<Slot>,
+    /// The fixed buffers, each allocation once, with the access of all parts together.
+    pub(crate) fixed: Vec<(Buffer, Access)>,
+    /// The access of each run buffer, all parts together.
+    pub(crate) runs: Vec<Access>,
+    /// Keeps the kernels' code.
+    pub(crate) _kernels: Vec<Arc<Loaded>>,
+}
+
+/// A span of the work: known, or a run buffer's.
+#[derive(Clone, Copy)]
+pub(crate) enum Slot {
+    Fixed(Span),
+    Run { index: usize, access: Access },
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let label = self.label.as_deref().unwrap_or("unnamed");
+        write!(f, "{label}: {} parts on {}", self.parts.len(), self.owner.name)
+    }
+}
+
+impl Device {
+    /// Starts work for this device: parts, each with its buffers. Without parts a submission
+    /// takes a value and stamps the buffers it names (S8.6).
+    pub fn prepare(&self) -> Builder {
+        Builder {
+            device: self.clone(),
+            label: None,
+            drafts: Vec::new(),
+            kernels: Vec::new(),
+            named: Vec::new(),
+        }
+    }
+}
+
+impl Builder {
+    /// Sets the label.
+    pub fn label(mut self, label: impl AsRef<str>) -> Self {
+        self.label = Some(Arc::from(label.as_ref()));
+        self
+    }
+
+    /// Adds a launch over `groups` groups. Its buffers follow, in the order the kernel takes them,
+    /// by [`Builder::reads`] and [`Builder::writes`].
+    pub fn launch(mut self, kernel: &Kernel, groups: [u32; 3]) -> Self {
+        let number = kernel.loaded.keep.number();
+        let (args, buffers) = (Vec::new(), Vec::new());
+        let op = Op::Launch { kernel: number, groups, args, args_span: None, buffers };
+        self.kernels.push(kernel.clone());
+        self.part(op)
+    }
+
+    /// Adds a copy of all of one buffer to another of the same length.
+    pub fn copy(mut self, src: impl Into<Named>, dst: impl Into<Named>) -> Self {
+        let src = self.name(src.into(), Access::Read);
+        let dst = self.name(dst.into(), Access::Write);
+        self.part(Op::Copy { src, dst })
+    }
+
+    /// Adds a fill of every byte of a buffer.
+    pub fn fill(mut self, dst: impl Into<Named>, byte: u8) -> Self {
+        let dst = self.name(dst.into(), Access::Write);
+        self.part(Op::Fill { dst, byte })
+    }
+
+    /// Adds work in the driver's own form, over the buffers named before and after it.
+    pub fn native(self, native: Native) -> Self {
+        self.part(Op::Native(native))
+    }
+
+    /// Names a buffer that the last part reads; without a part, that the submission reads.
+    pub fn reads(self, buffer: impl Into<Named>) -> Self {
+        self.uses(buffer.into(), Access::Read)
+    }
+
+    /// Names a buffer that the last part writes; without a part, that the submission writes.
+    pub fn writes(self, buffer: impl Into<Named>) -> Self {
+        self.uses(buffer.into(), Access::Write)
+    }
+
+    /// Sets the last launch's argument bytes, by value; at most 4,096.
+    pub fn args(mut self, bytes: &[u8]) -> Self {
+        if let Some(Draft { op: Op::Launch { args, .. }, .. }) = self.drafts.last_mut() {
+            *args = bytes.to_vec();
+        }
+        self
+    }
+
+    /// Sets the last launch's argument bytes, in memory that the host addresses; at most 4,096.
+    /// They are read when the work runs.
+    pub fn args_in(mut self, buffer: impl Into<Named>) -> Self {
+        let index = self.name(buffer.into(), Access::Read);
+        if let Some(draft) = self.drafts.last_mut() {
+            draft.args = Some(index);
+        }
+        self
+    }
+
+    /// Sets the last part's queue; by default the first that runs such work.
+    pub fn queue(mut self, queue: usize) -> Self {
+        if let Some(draft) = self.drafts.last_mut() {
+            draft.queue = Some(queue);
+        }
+        self
+    }
+
+    /// Makes the last part follow an earlier one.
+    pub fn after(mut self, part: usize) -> Self {
+        if let Some(draft) = self.drafts.last_mut() {
+            draft.after.push(part);
+        }
+        self
+    }
+
+    fn part(mut self, op: Op) -> Self {
+        self.drafts.push(Draft { op, queue: None, after: Vec::new(), args: None });
+        self
+    }
+
+    fn uses(mut self, buffer: Named, access: Access) -> Self {
+        let index = self.name(buffer, access);
+        if let Some(Draft { op: Op::Launch { buffers, .. }, .. }) = self.drafts.last_mut() {
+            buffers.push(index);
+        }
+        self
+    }
+
+    fn name(&mut self, buffer: Named, access: Access) -> usize {
+        self.named.push((buffer, access));
+        self.named.len() - 1
+    }
+
+    /// Checks the work and prepares it.
+    ///
+    /// # Errors
+    ///
+    /// - `Misuse`: a part after one that is not before it, a queue unknown or unfit, a buffer not
+    ///   on the device, read-only memory to be written, a dead buffer, copies of two lengths or
+    ///   overlapping, launch arguments above 4,096 bytes or not host-addressed, work that the
+    ///   driver rejects.
+    /// - `Unsupported`: the host and devices of files take no submissions.
+    /// - `Lost`: the device is lost.
+    pub fn build(self) -> Result<Prepared> {
+        entry::check(CALL)?;
+        let owner = Arc::clone(&self.device.owner);
+        if !owner.has_timeline() {
+            let why = Arc::from("this device takes no submissions");
+            return Err(Error::Unsupported { device: Arc::clone(&owner.name), why });
+        }
+        for kernel in &self.kernels {
+            check_on(CALL, &owner, &kernel.loaded.owner)?;
+        }
+        for (named, access) in &self.named {
+            if let Named::Fixed(buffer) = named {
+                check_named(CALL, &owner, buffer, *access)?;
+            }
+        }
+        for (index, draft) in self.drafts.iter().enumerate() {
+            self.check_part(&owner, index, draft)?;
+        }
+        life::check_lost(&owner)?;
+        self.finish(owner)
+    }
+
+    fn check_part(&self, owner: &Owner, index: usize, draft: &Draft) -> Result<()> {
+        if let Some(after) = draft.after.iter().find(|after| **after >= index) {
+            return Misuse::After { part: index as u64, after: *after as u64 }.of(CALL);
+        }
+        let (work, runs) = work_of(&draft.op);
+        let queues = &owner.facts.queues;
+        if let Some(queue) = draft.queue
+            && !queues.get(queue).is_some_and(runs)
+        {
+            return Misuse::Queue { queue: queue as u64, work }.of(CALL);
+        }
+        if !queues.iter().any(runs) {
+            return Misuse::Queue { queue: 0, work }.of(CALL);
+        }
+        match &draft.op {
+            Op::Copy { src, dst } => {
+                let (Named::Fixed(src), Named::Fixed(dst)) =
+                    (&self.named[*src].0, &self.named[*dst].0)
+                else {
+                    return Ok(());
+                };
+                check_copy(CALL, src, dst)
+            }
+            Op::Launch { args, .. } => {
+                let by_value = args.len() as u64;
+                let in_memory = draft.args.map(|index| &self.named[index].0);
+                let (bytes, addressed) = match in_memory {
+                    Some(Named::Fixed(buffer)) => (buffer.len(), buffer.at.is_addressed()),
+                    _ => (0, true),
+                };
+                let bytes = by_value.saturating_add(bytes);
+                if bytes > ARGS_MAX || !addressed {
+                    return Misuse::Arguments { bytes, bytes_max: ARGS_MAX }.of(CALL);
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn finish(self, owner: Arc<Owner>) -> Result<Prepared> {
+        let mut runs: Vec<Access> = Vec::new();
+        let mut slots = Vec::new();
+        for (named, access) in &self.named {
+            slots.push(match named {
+                Named::Fixed(buffer) => Slot::Fixed(span_of(buffer, *access)),
+                Named::Run(index) => {
+                    if *index >= runs.len() {
+                        runs.resize(index + 1, Access::Read);
+                    }
+                    runs[*index] = runs[*index].max(*access);
+                    Slot::Run { index: *index, access: *access }
+                }
+            });
+        }
+        let mut fixed: Vec<(Buffer, Access)> = Vec::new();
+        let code = self.kernels.iter().filter_map(|kernel| kernel.loaded.memory.as_ref());
+        let named = self.named.iter().filter_map(|(named, access)| match named {
+            Named::Fixed(buffer) => Some((buffer, *access)),
+            Named::Run(_) => None,
+        });
+        let all: Vec<_> = named.chain(code.map(|code| (code, Access::Read))).collect();
+        for touch in merge(all.iter().map(|(b, access)| Touch { at: &b.at, access: *access })) {
+            let same = |b: &&(&Buffer, Access)| std::ptr::eq(&*b.0.at, &**touch.at);
+            if let Some((buffer, _)) = all.iter().find(same) {
+                fixed.push(((*buffer).clone(), touch.access));
+            }
+        }
+        let queues = owner.facts.queues.clone();
+        let parts: Vec<Part> =
+            self.drafts.into_iter().map(|draft| draft.into_part(&queues)).collect();
+        let prepared = life::InFlight::new(&owner)?.driver().prepare(&parts);
+        let number = prepared.map_err(|refusal| match refusal {
+            Refusal::Rejected(why) => Error::Misuse { call: CALL, what: Misuse::Rejected { why } },
+            Refusal::Fault(fault) => life::fault(&owner, &fault),
+        })?;
+        let keep = Keep::new(&owner, Made::Prepared(number));
+        let kernels = self.kernels.into_iter().map(|kernel| kernel.loaded).collect();
+        let label = self.label;
+        let inner = Inner { owner, label, keep, parts, slots, fixed, runs, _kernels: kernels };
+        Ok(Prepared { inner: Arc::new(inner) })
+    }
+}
+
+impl Draft {
+    fn into_part(self, queues: &[Queue]) -> Part {
+        let (_, runs) = work_of(&self.op);
+        let first = queues.iter().position(runs).unwrap_or(0);
+        let mut op = self.op;
+        if let Op::Launch { args_span, .. } = &mut op {
+            *args_span = self.args;
+        }
+        Part { queue: self.queue.unwrap_or(first), after: self.after, op }
+    }
+}
+
+/// Returns the name of an op's work, and whether a queue runs it.
+fn work_of(op: &Op) -> (&'static str, fn(&Queue) -> bool) {
+    match op {
+        Op::Launch { .. } => ("launches", |queue| queue.launches),
+        Op::Copy { .. } | Op::Load { .. } => ("copies", |queue| queue.copies),
+        Op::Fill { .. } => ("fills", |queue| queue.fills),
+        Op::Native(_) => ("native work", |_| true),
+    }
+}
+
+/// Returns a buffer's bytes as the device it is on names them.
+pub(crate) fn span_of(buffer: &Buffer, access: Access) -> Span {
+    Span { region: buffer.region(), offset: buffer.offset(), len: buffer.len(), access }
+}
+
+/// Checks a buffer that work of `owner` names.
+pub(crate) fn check_named(
+    call: &'static str,
+    owner: &Owner,
+    buffer: &Buffer,
+    access: Access,
+) -> Result<()> {
+    check_on(call, owner, buffer.device_owner())?;
+    buffer.check_live(call)?;
+    if access == Access::Write { buffer.check_writable(call) } else { Ok(()) }
+}
+
+fn check_on(call: &'static str, owner: &Owner, found: &Owner) -> Result<()> {
+    if owner.id == found.id {
+        return Ok(());
+    }
+    let (found, wanted) = (Arc::clone(&found.name), Arc::clone(&owner.name));
+    Misuse::WrongDevice { found, wanted }.of(call)
+}
+
+/// Checks the two sides of a copy part.
+pub(crate) fn check_copy(call: &'static str, src: &Buffer, dst: &Buffer) -> Result<()> {
+    if src.len() != dst.len() {
+        let what = Misuse::LengthsDiffer { src_bytes: src.len(), dst_bytes: dst.len() };
+        return what.of(call);
+    }
+    if src.overlaps(dst) {
+        return Misuse::Overlap.of(call);
+    }
+    Ok(())
+}
+
+const CALL: &str = "prepare";
+/// The most bytes of a launch's arguments.
+const ARGS_MAX: u64 = 4_096;

@@ -1,0 +1,371 @@
+//! Staging: host memory that copies pass through, in two slots of two halves (S7.5 to S7.9).
+//!
+//! A half is an allocation with stamps of its own, made when first needed, charged to the host as
+//! staging and kept; a device maps it once. A copy's pieces alternate the halves of one slot, so
+//! that host and device work on different ones. A half is held for one piece only and given back
+//! by drop on every exit; then its stamps order the next user. Devices that map no host memory
+//! have slots of their own. Any thread may take halves. `SLOTS` is a leaf lock.
+
+use crate::allocation::mapping::MapRef;
+use crate::allocation::owner::Owner;
+use crate::allocation::{Allocation, Memory, Parts, Ref};
+use crate::borrow;
+use crate::budget::Where;
+use crate::bytes::{HostBytes, page_bytes};
+use crate::driver::{Access, Alloc, Ask, Kind, Span};
+use crate::error::{Error, Result};
+use crate::life;
+use crate::open::host_owner;
+use crate::reclaim;
+use crate::report::Report;
+use crate::sync::{Wakers, now_ns};
+use crate::tick;
+use crate::timeline::{DeviceId, Fate};
+use crate::wait;
+use parking_lot::Mutex;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// A half in a copy's hands, given back on drop.
+pub(crate) struct Half {
+    pub(crate) at: Ref,
+    /// Where it goes back; none for a transient one.
+    place: Option<Place>,
+    /// Keeps the device's mapping of a host half.
+    map: Option<MapRef>,
+    /// Where the host finds the bytes.
+    bytes: HostBytes,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Place {
+    set: Key,
+    slot: usize,
+    half: usize,
+}
+
+/// Which halves a device's copies use: those of the host, by size, or its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Key {
+    /// The host's halves of a size, mapped by whoever copies through them.
+    Host(u64),
+    /// A device's own transfer memory.
+    Own(DeviceId, u64),
+}
+
+/// The two slots of one key.
+struct Set {
+    key: Key,
+    slots: [[Seat; 2]; 2],
+}
+
+#[derive(Default)]
+struct Seat {
+    /// The half's memory, once it was needed.
+    at: Option<Ref>,
+    map: Vec<MapRef>,
+    taken: bool,
+}
+
+/// The slot that one call's pieces alternate in.
+#[derive(Default)]
+pub(crate) struct Lane {
+    slot: Option<usize>,
+    next: usize,
+}
+
+/// Returns the key of the halves that a device copies through.
+pub(crate) fn key_of(device: &Owner) -> Key {
+    let half_bytes = device.facts.half_bytes;
+    match device.facts.import_align_bytes {
+        _ if device.is_host() => Key::Host(half_bytes),
+        Some(align) if align <= page_bytes() => Key::Host(half_bytes),
+        _ => Key::Own(device.id, half_bytes),
+    }
+}
+
+/// Returns the bytes of a device's pieces.
+pub(crate) fn piece_bytes(device: &Owner) -> u64 {
+    device.facts.piece_bytes.min(device.facts.half_bytes)
+}
+
+/// Takes the lane's next half, whose device is `device`; waits for one at most 200 ms, then makes
+/// a transient one of at most 1 MiB, so that a future nobody polls starves no copy (S7.8).
+pub(crate) async fn take(device: &Arc<Owner>, lane: &mut Lane) -> Result<Half> {
+    let key = key_of(device);
+    let asked_ns = now_ns();
+    let place = poll_fn(|cx| {
+        if let Some(place) = try_seat(key, lane) {
+            return Poll::Ready(Some(place));
+        }
+        if now_ns() - asked_ns >= tick::WAIT.as_nanos() as u64 {
+            return Poll::Ready(None);
+        }
+        WAITERS.get_or_init(Wakers::new).register(cx.waker());
+        if !wait::is_blocking() {
+            tick::wake_later(cx.waker());
+        }
+        try_seat(key, lane).map_or(Poll::Pending, |place| Poll::Ready(Some(place)))
+    })
+    .await;
+    match place {
+        Some(place) => seat(device, place).await,
+        None => transient(device).await,
+    }
+}
+
+/// Takes the next seat of the lane's slot, or of a slot nobody holds a half of.
+fn try_seat(key: Key, lane: &mut Lane) -> Option<Place> {
+    let mut sets = SLOTS.lock();
+    let set = match sets.iter().position(|set| set.key == key) {
+        Some(at) => &mut sets[at],
+        None => {
+            sets.push(Set { key, slots: Default::default() });
+            sets.last_mut()?
+        }
+    };
+    let free = |slot: &[Seat; 2]| slot.iter().all(|seat| !seat.taken);
+    let own = lane.slot.filter(|slot| !set.slots[*slot][lane.next].taken);
+    let (slot, half) = match own {
+        Some(slot) => (slot, lane.next),
+        // The first piece starts with a slot's first half (S7.5); so does one whose slot another
+        // call came into between two pieces.
+        None => (set.slots.iter().position(free)?, 0),
+    };
+    set.slots[slot][half].taken = true;
+    lane.slot = Some(slot);
+    lane.next = 1 - half;
+    Some(Place { set: key, slot, half })
+}
+
+/// Makes sure that the seat has memory that its device reaches, and hands it out.
+async fn seat(device: &Arc<Owner>, place: Place) -> Result<Half> {
+    // Given back on every exit from here on.
+    let mut guard = Seated { place, keep: None };
+    let (known, map) = with_seat(place, |seat| {
+        let map = seat.map.iter().find(|map| map.mapping().device.id == device.id).cloned();
+        (seat.at.clone(), map)
+    });
+    // One that a lost device left undone serves nobody any more (S7.9).
+    let usable = known.filter(|at| !is_spoiled(at));
+    let (at, map) = match usable {
+        Some(at) => (at, map),
+        None => (make(device, place.set, half_bytes(place.set)).await?, None),
+    };
+    let map = match (map, place.set) {
+        (Some(map), _) => Some(map),
+        (None, Key::Host(_)) if !device.is_host() => Some(map_half(device, &at)?),
+        (None, _) => None,
+    };
+    with_seat(place, |seat| {
+        if !seat.at.as_ref().is_some_and(|known| Arc::ptr_eq(known.record(), at.record())) {
+            seat.map.clear();
+            seat.at = Some(at.clone());
+        }
+        if let Some(map) = &map {
+            if !seat.map.iter().any(|known| known.mapping().device.id == device.id) {
+                seat.map.push(map.clone());
+            }
+        }
+    });
+    guard.keep = Some(());
+    let bytes = at.bytes.unwrap_or_else(HostBytes::empty);
+    Ok(Half { at, place: Some(place), map, bytes })
+}
+
+/// Gives a seat back if its half could not be handed out.
+struct Seated {
+    place: Place,
+    keep: Option<()>,
+}
+
+impl Drop for Seated {
+    fn drop(&mut self) {
+        if self.keep.is_none() {
+            give_back(self.place);
+        }
+    }
+}
+
+fn with_seat<R>(place: Place, f: impl FnOnce(&mut Seat) -> R) -> R {
+    let mut sets = SLOTS.lock();
+    let set = sets.iter_mut().find(|set| set.key == place.set);
+    f(&mut set.expect("a set stays once it is made").slots[place.slot][place.half])
+}
+
+fn give_back(place: Place) {
+    with_seat(place, |seat| seat.taken = false);
+    WAITERS.get_or_init(Wakers::new).wake_all();
+}
+
+/// Whether a lost device left work on this half undone, or the half is a lost device's own.
+fn is_spoiled(at: &Ref) -> bool {
+    let mut spoiled = at.owner.track.is_lost();
+    at.stamps.for_each_use(|point| {
+        spoiled |= matches!(point.fate(), Fate::Undone | Fate::Dropped);
+    });
+    spoiled
+}
+
+fn half_bytes(key: Key) -> u64 {
+    match key {
+        Key::Host(bytes) | Key::Own(_, bytes) => bytes,
+    }
+}
+
+/// A transient half of at most 1 MiB.
+async fn transient(device: &Arc<Owner>) -> Result<Half> {
+    let key = key_of(device);
+    let at = make(device, key, half_bytes(key).min(TRANSIENT_BYTES)).await?;
+    let map = match key {
+        Key::Host(_) if !device.is_host() => Some(map_half(device, &at)?),
+        _ => None,
+    };
+    let bytes = at.bytes.unwrap_or_else(HostBytes::empty);
+    Ok(Half { at, place: None, map, bytes })
+}
+
+/// Makes a half's memory, charged to the host as staging.
+async fn make(device: &Arc<Owner>, key: Key, len: u64) -> Result<Ref> {
+    let host = host_owner();
+    let owner = match key {
+        Key::Host(_) => host,
+        Key::Own(..) => device,
+    };
+    life::at_stop(forget);
+    if !reclaim::make_room(host, len).await {
+        return Err(no_room(len));
+    }
+    let mut reserved = Reserved(Some(len));
+    let kind = if owner.is_host() { Kind::Device } else { Kind::Transfer };
+    let answer = {
+        let call = life::InFlight::new(owner)?;
+        call.driver().alloc(Ask { kind, len_bytes: len, paged: true })
+    };
+    let region = match answer {
+        Alloc::Ready(region) | Alloc::Pending(region) => region,
+        Alloc::Refused => return Err(no_room(len)),
+        Alloc::Fault(fault) => return Err(life::fault(owner, &fault)),
+    };
+    reserved.0 = None;
+    {
+        let mut heap = host.heap.lock();
+        heap.books.shift(Where::Reserved, Where::Staging, len);
+        heap.counters.allocated(len);
+    }
+    Ok(Ref::new(Allocation::new(Parts {
+        owner: Arc::clone(owner),
+        region,
+        bytes: owner.driver.bytes(region),
+        memory: Memory::Half,
+        len,
+        read_only: false,
+    })))
+}
+
+/// Room in the host's books ahead of a half's driver call.
+struct Reserved(Option<u64>);
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if let Some(bytes) = self.0 {
+            host_owner().heap.lock().books.unreserve(bytes);
+        }
+    }
+}
+
+fn map_half(device: &Arc<Owner>, at: &Ref) -> Result<MapRef> {
+    let bytes = at.bytes.unwrap_or_else(HostBytes::empty);
+    let map = borrow::share(device, at.record(), |driver| driver.import_host(bytes))?;
+    map.ok_or_else(|| Error::Unsupported {
+        device: Arc::clone(&device.name),
+        why: Arc::from("the device did not map a staging half"),
+    })
+}
+
+fn no_room(len: u64) -> Error {
+    let host = host_owner();
+    let heap = host.heap.lock();
+    let books = &heap.books;
+    Error::OutOfMemory {
+        device: Arc::clone(&host.name),
+        asked_bytes: len,
+        held_bytes: books.held(),
+        budget_bytes: books.budget_bytes(),
+        report: Arc::new(Report {
+            asked_bytes: len,
+            bin_bytes: len,
+            payer: Arc::clone(&host.name),
+            budget_bytes: books.budget_bytes(),
+            live_bytes: books.bytes_in(Where::Live),
+            returning_bytes: books.bytes_in(Where::Returning),
+            cached_bytes: books.bytes_in(Where::Cached),
+            staging_bytes: books.bytes_in(Where::Staging),
+            pinned_bytes: books.bytes_in(Where::Pinned),
+            ..Report::default()
+        }),
+    }
+}
+
+impl Half {
+    /// Returns the most bytes a piece through this half may have.
+    pub(crate) fn len(&self) -> u64 {
+        self.at.len()
+    }
+
+    /// Returns the first `len` bytes, for the host.
+    pub(crate) fn bytes(&self, len: u64) -> HostBytes {
+        self.bytes.range(0, len)
+    }
+
+    /// Returns the first `len` bytes as the device sees them.
+    pub(crate) fn span(&self, len: u64, access: Access) -> Span {
+        let region = self.map.as_ref().map_or(self.at.region, |map| map.mapping().region);
+        Span { region, offset: 0, len, access }
+    }
+
+    /// Lets another device reach a host half too.
+    pub(crate) fn span_on(&self, device: &Arc<Owner>, len: u64, access: Access) -> Result<Span> {
+        let map = map_half(device, &self.at)?;
+        let region = map.mapping().region;
+        if let Some(place) = self.place {
+            with_seat(place, |seat| {
+                if !seat.map.iter().any(|known| known.mapping().device.id == device.id) {
+                    seat.map.push(map);
+                }
+            });
+        }
+        Ok(Span { region, offset: 0, len, access })
+    }
+}
+
+impl Drop for Half {
+    fn drop(&mut self) {
+        if let Some(place) = self.place {
+            give_back(place);
+        }
+    }
+}
+
+/// Gives up the halves that a lost device maps or owns, so that they return with it.
+fn forget(device: DeviceId) {
+    let mut dropped: Vec<(Option<Ref>, Vec<MapRef>)> = Vec::new();
+    for set in SLOTS.lock().iter_mut() {
+        for seat in set.slots.iter_mut().flatten() {
+            let own = matches!(set.key, Key::Own(id, _) if id == device);
+            let maps = seat.map.extract_if(.., |map| map.mapping().device.id == device);
+            dropped.push((None, maps.collect()));
+            if own {
+                dropped.push((seat.at.take(), Vec::new()));
+            }
+        }
+    }
+    drop(dropped);
+}
+
+const TRANSIENT_BYTES: u64 = 1 << 20;
+
+/// Guards which halves there are and which are taken. A leaf lock.
+static SLOTS: Mutex<Vec<Set>> = Mutex::new(Vec::new());
+static WAITERS: std::sync::OnceLock<Wakers> = std::sync::OnceLock::new();

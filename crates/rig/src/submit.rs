@@ -1,0 +1,261 @@
+//! Submissions: prepared work handed over as the next value (S8.3 to S8.6).
+//!
+//! Two threads may submit one prepared submission; each gets its value. A submission that does not
+//! wait, of up to 32 spans, allocates nothing.
+
+use crate::buffer::Buffer;
+use crate::device::Device;
+use crate::driver::{Op, Span, Work};
+use crate::entry;
+use crate::error::{Misuse, Result};
+use crate::hand::{self, Job, Touch, hand_over};
+use crate::hold::Hold;
+use crate::kernel::Kernel;
+use crate::life;
+use crate::prepare::{Builder, Named, Prepared, Slot, check_copy, check_named};
+use crate::timeline::{Access, Point};
+use crate::wait;
+use smallvec::SmallVec;
+
+impl Prepared {
+    /// Returns the device.
+    pub fn device(&self) -> Device {
+        Device::of(&self.inner.owner)
+    }
+
+    /// Hands the work over and returns its point; does not wait for the work. `run` gives the run
+    /// buffers, in their order; `waits` names further points that the work follows. Waits for
+    /// points of other devices that the queue cannot wait for, for claims and for room.
+    ///
+    /// # Errors
+    ///
+    /// No value is taken then, no memory tainted and no run buffer kept.
+    ///
+    /// - `Misuse`: a wrong count of run buffers, a dead, foreign or read-only one, a wait point
+    ///   that was not submitted, a running access of the host (`Busy`), work that the driver
+    ///   rejects, or that never fits.
+    /// - `Lost`: the device is lost, or what the work follows is.
+    pub async fn submit_async(&self, run: &[&Buffer], waits: &[Point]) -> Result<Point> {
+        self.submit_holding_async(run, waits, &[]).await
+    }
+
+    /// Submits like [`Prepared::submit_async`], with holds that are kept until the work is done.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Prepared::submit_async`].
+    pub async fn submit_holding_async(
+        &self,
+        run: &[&Buffer],
+        waits: &[Point],
+        holds: &[&Hold],
+    ) -> Result<Point> {
+        let inner = &*self.inner;
+        self.check(run, waits)?;
+        let mut spans: SmallVec<[Span; hand::INLINE]> = SmallVec::new();
+        for slot in &inner.slots {
+            spans.push(match slot {
+                Slot::Fixed(span) => *span,
+                Slot::Run { index, access } => {
+                    let buffer = run[*index];
+                    let (offset, len) = (buffer.offset(), buffer.len());
+                    Span { region: buffer.region(), offset, len, access: *access }
+                }
+            });
+        }
+        let mut touches: SmallVec<[Touch<'_>; hand::INLINE]> = SmallVec::new();
+        for (buffer, access) in &inner.fixed {
+            touches.push(Touch { at: &buffer.at, access: *access });
+        }
+        if !run.is_empty() {
+            let given = run.iter().zip(&inner.runs);
+            let given = given.map(|(buffer, access)| Touch { at: &buffer.at, access: *access });
+            touches = hand::merge(touches.into_iter().chain(given));
+        }
+        let work = Work { prepared: Some(inner.keep.number()), parts: &inner.parts, spans: &spans };
+        let releases: SmallVec<[_; 2]> = holds.iter().map(|hold| hold.name()).collect();
+        let job = Job { call: CALL, work, touches: &touches, waits, releases: &releases };
+        let refused = Refused(holds);
+        let point = hand_over(&inner.owner, &job).await?;
+        std::mem::forget(refused);
+        Ok(point)
+    }
+
+    fn check(&self, run: &[&Buffer], waits: &[Point]) -> Result<()> {
+        let inner = &*self.inner;
+        entry::check(CALL)?;
+        if run.len() != inner.runs.len() {
+            let (given, named) = (run.len() as u64, inner.runs.len() as u64);
+            return Misuse::RunBuffers { given, named }.of(CALL);
+        }
+        for point in waits {
+            life::check_submitted(CALL, *point)?;
+        }
+        for (buffer, _) in &inner.fixed {
+            buffer.check_live(CALL)?;
+        }
+        for (buffer, access) in run.iter().zip(&inner.runs) {
+            check_named(CALL, &inner.owner, buffer, *access)?;
+        }
+        if !run.is_empty() {
+            self.check_copies(run)?;
+        }
+        life::check_lost(&inner.owner)?;
+        for (buffer, _) in &inner.fixed {
+            buffer.check_devices()?;
+        }
+        run.iter().try_for_each(|buffer| buffer.check_devices())
+    }
+
+    /// Checks the copies that name run buffers.
+    fn check_copies(&self, run: &[&Buffer]) -> Result<()> {
+        let inner = &*self.inner;
+        let given = |slot: usize| match inner.slots[slot] {
+            Slot::Run { index, .. } => Some(run[index]),
+            Slot::Fixed(_) => None,
+        };
+        for part in &inner.parts {
+            let Op::Copy { src, dst } = &part.op else { continue };
+            match (given(*src), given(*dst)) {
+                (Some(src), Some(dst)) => check_copy(CALL, src, dst)?,
+                (Some(src), None) => self.check_against(src, *dst)?,
+                (None, Some(dst)) => self.check_against(dst, *src)?,
+                (None, None) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks a run buffer of a copy against the fixed span on the other side.
+    fn check_against(&self, run: &Buffer, slot: usize) -> Result<()> {
+        let Slot::Fixed(span) = self.inner.slots[slot] else { return Ok(()) };
+        if run.len() != span.len {
+            let (src_bytes, dst_bytes) = match span.access {
+                Access::Write => (run.len(), span.len),
+                Access::Read => (span.len, run.len()),
+            };
+            return Misuse::LengthsDiffer { src_bytes, dst_bytes }.of(CALL);
+        }
+        let meets = run.region() == span.region
+            && run.offset() < span.offset + span.len
+            && span.offset < run.offset() + run.len();
+        if meets { Misuse::Overlap.of(CALL) } else { Ok(()) }
+    }
+
+    /// Submits like [`Prepared::submit_async`], and blocks where that waits.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Prepared::submit_async`].
+    #[cfg(not(target_family = "wasm"))]
+    pub fn submit(&self, run: &[&Buffer], waits: &[Point]) -> Result<Point> {
+        wait::block_on(self.submit_async(run, waits))
+    }
+
+    /// Submits like [`Prepared::submit_holding_async`], and blocks where that waits.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Prepared::submit_async`].
+    #[cfg(not(target_family = "wasm"))]
+    pub fn submit_holding(
+        &self,
+        run: &[&Buffer],
+        waits: &[Point],
+        holds: &[&Hold],
+    ) -> Result<Point> {
+        wait::block_on(self.submit_holding_async(run, waits, holds))
+    }
+}
+
+/// Takes the holds of a submission back that was refused.
+struct Refused<'a>(&'a [&'a Hold]);
+
+impl Drop for Refused<'_> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|hold| hold.unname());
+    }
+}
+
+/// One launch, put together and submitted at once.
+#[derive(Debug)]
+#[must_use]
+pub struct Launch {
+    builder: Builder,
+}
+
+impl Kernel {
+    /// Starts one launch over `groups` groups. Its buffers follow in the order the kernel takes
+    /// them.
+    pub fn launch(&self, groups: [u32; 3]) -> Launch {
+        Launch { builder: self.device().prepare().launch(self, groups) }
+    }
+}
+
+impl Launch {
+    /// Names a buffer that the launch reads.
+    pub fn reads(self, buffer: impl Into<Named>) -> Self {
+        Self { builder: self.builder.reads(buffer) }
+    }
+
+    /// Names a buffer that the launch writes.
+    pub fn writes(self, buffer: impl Into<Named>) -> Self {
+        Self { builder: self.builder.writes(buffer) }
+    }
+
+    /// Sets the argument bytes, by value; at most 4,096.
+    pub fn args(self, bytes: &[u8]) -> Self {
+        Self { builder: self.builder.args(bytes) }
+    }
+
+    /// Prepares and submits the launch; see [`Prepared::submit_async`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Builder::build`] and [`Prepared::submit_async`].
+    pub async fn submit_async(self) -> Result<Point> {
+        self.builder.build()?.submit_async(&[], &[]).await
+    }
+
+    /// Prepares and submits the launch, and blocks where that waits; see
+    /// [`Prepared::submit_async`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Builder::build`] and [`Prepared::submit_async`].
+    #[cfg(not(target_family = "wasm"))]
+    pub fn submit(self) -> Result<Point> {
+        wait::block_on(self.submit_async())
+    }
+}
+
+impl Device {
+    /// Notes that work which the program itself put on the device's queue, just before, uses these
+    /// buffers: an empty submission that stamps them (S8.6).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Builder::build`] and [`Prepared::submit_async`].
+    pub async fn record_use_async(&self, reads: &[&Buffer], writes: &[&Buffer]) -> Result<Point> {
+        let mut builder = self.prepare();
+        for buffer in reads {
+            builder = builder.reads(*buffer);
+        }
+        for buffer in writes {
+            builder = builder.writes(*buffer);
+        }
+        builder.build()?.submit_async(&[], &[]).await
+    }
+
+    /// Notes a use like [`Device::record_use_async`], and blocks where that waits.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Device::record_use_async`].
+    #[cfg(not(target_family = "wasm"))]
+    pub fn record_use(&self, reads: &[&Buffer], writes: &[&Buffer]) -> Result<Point> {
+        wait::block_on(self.record_use_async(reads, writes))
+    }
+}
+
+const CALL: &str = "submit";

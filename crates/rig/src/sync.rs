@@ -1,0 +1,232 @@
+//! The only door to atomics, locks and `Send` bounds.
+//!
+//! Under `--cfg rig_loom` the same names are loom's, so that the model checker sees every access
+//! of the types built on them. Statics use `std` directly, since loom's types cannot be constants.
+//! Any thread may use anything here; each lock says at its field what it guards.
+
+use std::sync::OnceLock;
+use std::task::Waker;
+use std::time::Instant;
+
+/// `Send` natively; nothing in a browser, whose objects stay on one thread.
+#[cfg(not(target_family = "wasm"))]
+pub trait MaybeSend: Send {}
+#[cfg(not(target_family = "wasm"))]
+impl<T: Send + ?Sized> MaybeSend for T {}
+
+/// `Send` natively; nothing in a browser, whose objects stay on one thread.
+#[cfg(target_family = "wasm")]
+pub trait MaybeSend {}
+#[cfg(target_family = "wasm")]
+impl<T: ?Sized> MaybeSend for T {}
+
+/// `Sync` natively; nothing in a browser, whose objects stay on one thread.
+#[cfg(not(target_family = "wasm"))]
+pub trait MaybeSync: Sync {}
+#[cfg(not(target_family = "wasm"))]
+impl<T: Sync + ?Sized> MaybeSync for T {}
+
+/// `Sync` natively; nothing in a browser, whose objects stay on one thread.
+#[cfg(target_family = "wasm")]
+pub trait MaybeSync {}
+#[cfg(target_family = "wasm")]
+impl<T: ?Sized> MaybeSync for T {}
+
+#[cfg(not(rig_loom))]
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+
+#[cfg(rig_loom)]
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+
+#[cfg(not(rig_loom))]
+pub(crate) use parking_lot::Mutex;
+
+#[cfg(rig_loom)]
+pub(crate) use self::checked::Mutex;
+
+#[cfg(rig_loom)]
+mod checked {
+    /// Loom's mutex with the face of `parking_lot`'s.
+    #[derive(Debug, Default)]
+    pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(loom::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
+            match self.0.lock() {
+                Ok(guard) => guard,
+                Err(poisoned) => poisoned.into_inner(),
+            }
+        }
+    }
+}
+
+/// Returns the nanoseconds since the process first asked.
+pub(crate) fn now_ns() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+/// Tasks that wait for one thing to change; whoever changes it wakes them all.
+///
+/// A waiter registers first and looks at the thing again afterwards, so that no change is missed:
+/// two fences order the looks and the changes, whatever their own orderings. There is at most one
+/// waker for each task that waited since the last change.
+#[derive(Debug)]
+pub(crate) struct Wakers {
+    /// Guards the registered wakers. A leaf lock: nothing is called while it is held.
+    list: Mutex<Vec<Waker>>,
+    /// Whether `list` may hold something, so that waking nobody takes no lock. Written under it.
+    any: AtomicBool,
+}
+
+impl Wakers {
+    pub(crate) fn new() -> Self {
+        Self { list: Mutex::new(Vec::new()), any: AtomicBool::new(false) }
+    }
+
+    /// Adds a waker, unless one that wakes the same task is there.
+    pub(crate) fn register(&self, waker: &Waker) {
+        // A waker's own code runs when it is cloned or dropped, so neither happens under the lock.
+        let mut own = Some(waker.clone());
+        {
+            let mut list = self.list.lock();
+            if !list.iter().any(|known| known.will_wake(waker)) {
+                list.extend(own.take());
+            }
+            self.any.store(true, Ordering::Relaxed);
+        }
+        // ORDERING: pairs with the fence in `wake_all`. If that one comes first, the look after
+        // this call sees the change; else the waker is seen there.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Wakes and forgets everything registered; called after the change.
+    pub(crate) fn wake_all(&self) {
+        // ORDERING: see `register`.
+        fence(Ordering::SeqCst);
+        if !self.any.load(Ordering::Relaxed) {
+            return;
+        }
+        let woken = {
+            let mut list = self.list.lock();
+            self.any.store(false, Ordering::Relaxed);
+            std::mem::take(&mut *list)
+        };
+        woken.into_iter().for_each(Waker::wake);
+    }
+
+    /// Whether anybody is registered; one who registers at the same time may be missed.
+    pub(crate) fn any(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(all(test, not(rig_loom)))]
+mod tests {
+    use crate::sync::Wakers;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::task::{Wake, Waker};
+
+    struct Counted(AtomicU32);
+
+    impl Wake for Counted {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn s0_7_a_change_wakes_every_waiting_task_once_and_forgets_it() {
+        let (wakers, tasks) = (Wakers::new(), [0; 3].map(|zero| Arc::new(Counted(zero.into()))));
+        let woken = || tasks.each_ref().map(|task| task.0.load(Ordering::Relaxed));
+        wakers.wake_all();
+        assert!(!wakers.any());
+        for task in tasks.iter().chain(&tasks) {
+            // Two clones of one waker are one task, so a task that looks often is there once.
+            wakers.register(&Waker::from(Arc::clone(task)));
+        }
+        assert!(wakers.any());
+        assert_eq!(woken(), [0, 0, 0]);
+        wakers.wake_all();
+        assert!(!wakers.any());
+        assert_eq!(woken(), [1, 1, 1]);
+        wakers.wake_all();
+        assert_eq!(woken(), [1, 1, 1]);
+    }
+
+    #[test]
+    fn s0_7_a_waker_may_use_the_list_that_it_is_on() {
+        struct Again(Wakers, AtomicU32);
+        impl Wake for Again {
+            fn wake(self: Arc<Self>) {
+                if self.1.fetch_add(1, Ordering::Relaxed) == 0 {
+                    self.0.register(&Waker::from(Arc::clone(&self)));
+                    self.0.wake_all();
+                }
+            }
+        }
+        let task = Arc::new(Again(Wakers::new(), AtomicU32::new(0)));
+        task.0.register(&Waker::from(Arc::clone(&task)));
+        task.0.wake_all();
+        assert_eq!(task.1.load(Ordering::Relaxed), 2);
+        assert_eq!(Arc::strong_count(&task), 1);
+    }
+}
+
+#[cfg(all(test, rig_loom))]
+mod loom_tests {
+    use crate::sync::{AtomicU64, Ordering, Wakers};
+    use loom::future::block_on;
+    use loom::sync::Arc;
+    use loom::thread;
+    use std::future::poll_fn;
+    use std::task::Poll;
+
+    /// Waits until `thing` is `wanted`, as every future here does.
+    fn wait(wakers: &Wakers, thing: &AtomicU64, wanted: u64) {
+        block_on(poll_fn(|cx| {
+            if thing.load(Ordering::Relaxed) == wanted {
+                return Poll::Ready(());
+            }
+            wakers.register(cx.waker());
+            if thing.load(Ordering::Relaxed) == wanted { Poll::Ready(()) } else { Poll::Pending }
+        }));
+    }
+
+    #[test]
+    fn s0_7_no_change_is_missed_whatever_its_ordering() {
+        loom::model(|| {
+            let shared = Arc::new((Wakers::new(), AtomicU64::new(0)));
+            let changer = Arc::clone(&shared);
+            let changing = thread::spawn(move || {
+                changer.1.store(1, Ordering::Relaxed);
+                changer.0.wake_all();
+            });
+            wait(&shared.0, &shared.1, 1);
+            changing.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn s0_7_of_two_changes_at_once_the_second_is_not_missed() {
+        loom::model(|| {
+            let shared = Arc::new((Wakers::new(), AtomicU64::new(0)));
+            let changing = [(); 2].map(|()| {
+                let changer = Arc::clone(&shared);
+                thread::spawn(move || {
+                    changer.1.fetch_add(1, Ordering::Relaxed);
+                    changer.0.wake_all();
+                })
+            });
+            wait(&shared.0, &shared.1, 2);
+            for thread in changing {
+                thread.join().unwrap();
+            }
+        });
+    }
+}

@@ -1,0 +1,238 @@
+//! The maintenance tick: an idle program gives memory back (S9.15).
+//!
+//! One thread natively, started with the first device that needs it, and asleep while no device
+//! does. Each pass looks at the devices that are ticking: it serves drivers that keep wakers,
+//! finds losses and hangs, and, at the pace of the device's own bins, drains, scans the usage
+//! windows and returns what they say. It raises nothing and keeps no process alive; a fault it
+//! meets loses that device. `STATE` is a leaf lock; nothing is called under it.
+
+use crate::allocation::owner::{Owner, Still};
+use crate::drain;
+use crate::life;
+use crate::settings;
+use crate::sync::{Ordering, now_ns};
+use crate::timeline::{DeviceId, Fate};
+use crate::window::Pace;
+use parking_lot::{Condvar, Mutex};
+use std::sync::{Arc, OnceLock};
+use std::task::Waker;
+use std::time::Duration;
+
+/// Makes the tick look at a device from now on.
+pub(crate) fn arm(owner: &Owner) {
+    // A plain look first: this stands on every creation's path.
+    if !owner.ticking.load(Ordering::Relaxed) && !owner.ticking.swap(true, Ordering::Relaxed) {
+        poke();
+    }
+}
+
+/// Makes the tick pass now, since somebody left a waker with a driver.
+pub(crate) fn poke() {
+    let start = {
+        let mut state = STATE.lock();
+        state.poked = true;
+        !std::mem::replace(&mut state.started, true)
+    };
+    WAKE.notify_one();
+    if start {
+        // Where threads cannot be had, the embedder's timer calls `pass`.
+        let _ = std::thread::Builder::new().name("rig-tick".into()).spawn(run);
+    }
+}
+
+/// Wakes a waker once, between 200 and 400 ms from now.
+pub(crate) fn wake_later(waker: &Waker) {
+    LATER.get_or_init(Later::default).new.lock().push(waker.clone());
+    poke();
+}
+
+/// Wakers to be woken: those left since the last turn, and those before.
+#[derive(Default)]
+struct Later {
+    /// Guards the wakers left since the last turn. A leaf lock.
+    new: Mutex<Vec<Waker>>,
+    /// Guards the wakers due at the next turn, and when that is. A leaf lock.
+    old: Mutex<(Vec<Waker>, u64)>,
+}
+
+/// Wakes what is due; answers whether something is left.
+fn turn_later() -> bool {
+    let Some(later) = LATER.get() else { return false };
+    let now = now_ns();
+    let due = {
+        let mut old = later.old.lock();
+        if now < old.1 {
+            return true;
+        }
+        let new = std::mem::take(&mut *later.new.lock());
+        old.1 = now + WAIT.as_nanos() as u64;
+        std::mem::replace(&mut old.0, new)
+    };
+    due.into_iter().for_each(Waker::wake);
+    !(later.old.lock().0.is_empty() && later.new.lock().is_empty())
+}
+
+fn run() {
+    let mut paces = Vec::new();
+    loop {
+        let wait = pass(&mut paces);
+        let mut state = STATE.lock();
+        if !state.poked {
+            match wait {
+                Some(wait) => {
+                    WAKE.wait_for(&mut state, wait);
+                }
+                None => WAKE.wait(&mut state),
+            }
+        }
+        state.poked = false;
+    }
+}
+
+/// When a device is scanned next.
+pub(crate) struct Paced {
+    id: DeviceId,
+    pace: Pace,
+    next_ns: u64,
+}
+
+/// Looks at every ticking device; answers when to look again, none if no device needs it.
+pub(crate) fn pass(paces: &mut Vec<Paced>) -> Option<Duration> {
+    let ticking: Vec<_> =
+        life::owners().into_iter().filter(|owner| owner.ticking.load(Ordering::Relaxed)).collect();
+    paces.retain(|paced| ticking.iter().any(|owner| owner.id == paced.id));
+    let mut next = turn_later().then_some(WAIT);
+    for owner in &ticking {
+        let at = match paces.iter().position(|paced| paced.id == owner.id) {
+            Some(at) => at,
+            None => {
+                let next_ns = now_ns() + FIRST_NS;
+                paces.push(Paced { id: owner.id, pace: Pace::default(), next_ns });
+                paces.len() - 1
+            }
+        };
+        let wait = look_after(owner, &mut paces[at]);
+        next = next.into_iter().chain(wait).min();
+    }
+    next
+}
+
+/// Looks at one device; answers when to look again.
+fn look_after(owner: &Arc<Owner>, paced: &mut Paced) -> Option<Duration> {
+    let mut wait = serve(owner);
+    let now = now_ns();
+    if now >= paced.next_ns {
+        life::drain(owner);
+        let changed = settings::managed() && scan(owner);
+        if is_quiet(owner) {
+            owner.ticking.store(false, Ordering::Relaxed);
+            // Whoever armed it just before the store may have left something: look once more.
+            if is_quiet(owner) {
+                return wait;
+            }
+            owner.ticking.store(true, Ordering::Relaxed);
+        }
+        let pace = &mut paced.pace;
+        let wait_ms = if changed { pace.after_changes() } else { pace.after_none() };
+        paced.next_ns = now + wait_ms * 1_000_000;
+    }
+    let until = Duration::from_nanos(paced.next_ns.saturating_sub(now));
+    wait = wait.into_iter().chain([until]).min();
+    wait
+}
+
+/// Serves the wakers that a driver keeps, and finds losses, hangs and stops that are over.
+fn serve(owner: &Arc<Owner>) -> Option<Duration> {
+    if owner.track.is_lost() {
+        let over = life::poll_stopped(owner, Waker::noop()).is_ready();
+        return (!over).then_some(WAIT);
+    }
+    let service = {
+        let call = life::InFlight::new(owner).ok()?;
+        call.driver().service()
+    };
+    let wait = match service {
+        Ok(wait) => wait,
+        Err(fault) => {
+            life::lose(owner, &fault.0);
+            return Some(Duration::ZERO);
+        }
+    };
+    life::look(owner);
+    if owner.wakers.any() {
+        check_still(owner);
+        return wait.into_iter().chain([WAIT]).min();
+    }
+    wait
+}
+
+/// Loses the device if its word has stood still for the hang bound under committed work while
+/// somebody waited, time excepted in which it was idle or waited for another device (S12.1).
+pub(crate) fn check_still(owner: &Arc<Owner>) {
+    let Some(bound_ms) = owner.facts.hang_ms else { return };
+    let word = owner.track.reached();
+    let now = now_ns();
+    let hung = {
+        let mut ends = owner.ends.lock();
+        let foreign = ends
+            .foreign
+            .iter()
+            .any(|(value, point)| *value == word + 1 && matches!(point.fate(), Fate::Unreached));
+        let waits = word >= owner.track.submitted() || foreign;
+        let still = &mut ends.still;
+        let slice = still.looked_ns.map_or(0, |at| now.saturating_sub(at)).min(SLICE_NS);
+        let kept = if still.word == word { still.still_ns } else { 0 };
+        let still_ns = if waits { kept } else { kept + slice };
+        *still = Still { word, looked_ns: Some(now), still_ns };
+        still_ns >= bound_ms.saturating_mul(1_000_000)
+    };
+    if hung {
+        life::lose(owner, &Arc::from(format!("no progress for {bound_ms} ms")));
+    }
+}
+
+/// Starts the count of standing still anew, when the first waiter comes.
+pub(crate) fn start_still(owner: &Owner) {
+    if owner.facts.hang_ms.is_some() && !owner.wakers.any() {
+        owner.ends.lock().still.looked_ns = Some(now_ns());
+    }
+}
+
+/// Scans the windows of a device's bins and returns what they say; answers whether they changed.
+fn scan(owner: &Arc<Owner>) -> bool {
+    let changed = {
+        let mut heap = owner.heap.lock();
+        let live = heap.live;
+        heap.cache.scan(live)
+    };
+    life::with_stops(|stops| drain::reclaim(owner, stops));
+    changed
+}
+
+/// Whether nothing of the device can change by itself any more.
+fn is_quiet(owner: &Owner) -> bool {
+    let idle = owner.track.reached() >= owner.track.submitted() || owner.is_stopped();
+    let stopping = owner.track.is_lost() && !owner.is_stopped();
+    idle && !stopping
+        && owner.returns.is_empty()
+        && owner.unmaps.is_empty()
+        && !owner.wakers.any()
+        && owner.ends.lock().releases.is_empty()
+        && owner.heap.lock().is_empty()
+}
+
+/// No wait sleeps longer without looking for losses (S0.7).
+pub(crate) const WAIT: Duration = Duration::from_millis(200);
+/// The most that one look adds to a hang, so that clocks that jump lose no device (S13.13).
+const SLICE_NS: u64 = 250_000_000;
+const FIRST_NS: u64 = 1_000_000_000;
+
+struct State {
+    started: bool,
+    poked: bool,
+}
+
+/// Guards whether the thread runs and has to pass at once.
+static STATE: Mutex<State> = Mutex::new(State { started: false, poked: false });
+static WAKE: Condvar = Condvar::new();
+static LATER: OnceLock<Later> = OnceLock::new();

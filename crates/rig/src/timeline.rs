@@ -1,0 +1,505 @@
+//! Devices by number, values and points: the timeline of each device as one word.
+//!
+//! A track is the part of a timeline that everybody may look at without a lock: the last value
+//! assigned, and the *word*, which holds the last value reached and whether the device is lost
+//! or settled. All three stand in one atomic, so a loss fixes what was reached: nothing becomes
+//! reached after it (S2.8). Tracks live for ever in chunks that are made when first needed, 65,535
+//! at most (S1.5), so that an old point can always be judged. Any thread may call anything here.
+
+use crate::sync::{AtomicU64, Ordering};
+use std::num::NonZeroU64;
+use std::sync::{Arc, OnceLock};
+
+/// A device's index. It is never used again (S1.5).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct DeviceId(pub(crate) u16);
+
+impl DeviceId {
+    /// The host, which has no timeline.
+    pub const HOST: Self = Self(0);
+
+    /// Returns the index.
+    pub fn index(self) -> u64 {
+        u64::from(self.0)
+    }
+}
+
+/// A device and a value of it, in one word: the index in the top 16 bits (S2.2).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Point(NonZeroU64);
+
+impl Point {
+    /// Makes the point of a device and a value, which are not both 0.
+    pub(crate) fn new(device: DeviceId, value: u64) -> Self {
+        debug_assert!(value <= VALUE_MAX, "a value has at most 48 bits");
+        let word = u64::from(device.0) << VALUE_BITS | value;
+        Self(NonZeroU64::new(word).expect("word 0 is no point"))
+    }
+
+    /// Returns the point of a word, or none for word 0.
+    pub fn from_word(word: u64) -> Option<Self> {
+        NonZeroU64::new(word).map(Self)
+    }
+
+    /// Returns the word.
+    pub fn word(self) -> u64 {
+        self.0.get()
+    }
+
+    /// Returns the device's index.
+    pub fn device_id(self) -> DeviceId {
+        DeviceId((self.0.get() >> VALUE_BITS) as u16)
+    }
+
+    /// Returns the value.
+    pub fn value(self) -> u64 {
+        self.0.get() & VALUE_MAX
+    }
+
+    /// Returns the word that the next device's points start at, if there may be one.
+    pub(crate) fn next_device(self) -> Option<u64> {
+        self.device_id().0.checked_add(1).map(|next| u64::from(next) << VALUE_BITS)
+    }
+
+    /// Returns what has become of this point's work.
+    pub(crate) fn fate(self) -> Fate {
+        track(self.device_id()).fate(self.value())
+    }
+}
+
+impl std::fmt::Display for Point {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", track(self.device_id()).name(), self.value())
+    }
+}
+
+impl std::fmt::Debug for Point {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
+/// What work, or the host, does to memory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Access {
+    /// Reads it.
+    Read,
+    /// Writes it, and may read it.
+    Write,
+}
+
+/// What has become of the work of a point.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fate {
+    /// Complete, and its writes visible; also after a later loss (S2.8, done).
+    Reached,
+    /// Not complete yet.
+    Unreached,
+    /// Its device was lost before it was complete, and has not settled.
+    Undone,
+    /// Its device was lost before it was complete, and has settled.
+    Dropped,
+}
+
+/// The part of a timeline that everybody may look at.
+#[derive(Debug)]
+pub(crate) struct Track {
+    /// The last value reached in the low 48 bits, `LOST` and `SETTLED` above.
+    word: AtomicU64,
+    /// The last value assigned.
+    submitted: AtomicU64,
+    name: OnceLock<Arc<str>>,
+    why: OnceLock<Arc<str>>,
+}
+
+impl Track {
+    pub(crate) fn new() -> Self {
+        Self {
+            word: AtomicU64::new(0),
+            submitted: AtomicU64::new(0),
+            name: OnceLock::new(),
+            why: OnceLock::new(),
+        }
+    }
+
+    /// Names the device and starts its values after `first`; once, before anybody knows it.
+    pub(crate) fn start(&self, name: &Arc<str>, first: u64) {
+        let _ = self.name.set(Arc::clone(name));
+        self.submitted.store(first, Ordering::Relaxed);
+        self.word.store(first, Ordering::Relaxed);
+    }
+
+    pub(crate) fn name(&self) -> Arc<str> {
+        self.name.get().cloned().unwrap_or_else(|| Arc::from("?"))
+    }
+
+    /// Returns the reason of the loss, once the device is lost.
+    pub(crate) fn why(&self) -> Option<Arc<str>> {
+        self.is_lost().then(|| self.why.get().cloned().unwrap_or_else(|| Arc::from("lost")))
+    }
+
+    /// Returns the last value reached, as last seen.
+    pub(crate) fn reached(&self) -> u64 {
+        // ORDERING: pairs with the release in `raise`: who sees the value sees its writes.
+        self.word.load(Ordering::Acquire) & VALUE_MAX
+    }
+
+    pub(crate) fn submitted(&self) -> u64 {
+        // ORDERING: pairs with the release in `assign`.
+        self.submitted.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        // ORDERING: pairs with the release in `lose`: who sees the loss sees its reason.
+        self.word.load(Ordering::Acquire) & LOST != 0
+    }
+
+    pub(crate) fn is_settled(&self) -> bool {
+        // ORDERING: pairs with the release in `settle`: what the device did last is seen.
+        self.word.load(Ordering::Acquire) & SETTLED != 0
+    }
+
+    pub(crate) fn fate(&self, value: u64) -> Fate {
+        // ORDERING: as in `reached`.
+        let word = self.word.load(Ordering::Acquire);
+        if word & VALUE_MAX >= value {
+            Fate::Reached
+        } else if word & LOST == 0 {
+            Fate::Unreached
+        } else if word & SETTLED == 0 {
+            Fate::Undone
+        } else {
+            Fate::Dropped
+        }
+    }
+
+    /// Assigns `value`, the next one.
+    pub(crate) fn assign(&self, value: u64) {
+        debug_assert!(value > self.submitted.load(Ordering::Relaxed), "values only grow");
+        // ORDERING: pairs with the acquire in `submitted`.
+        self.submitted.store(value, Ordering::Release);
+    }
+
+    /// Raises the word to `value`, at most to what was submitted, unless the device is lost.
+    /// Returns whether it rose.
+    pub(crate) fn raise(&self, value: u64) -> bool {
+        let value = value.min(self.submitted());
+        let mut word = self.word.load(Ordering::Relaxed);
+        while word & LOST == 0 && word & VALUE_MAX < value {
+            // ORDERING: releases the writes of what is reached, to the acquiring loads. All changes
+            // of the word are exchanges, so a later one hides no release.
+            match self.word.compare_exchange_weak(word, value, Ordering::Release, Ordering::Relaxed)
+            {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// Marks the device lost; the first caller gets true, and its reason is kept. After this call
+    /// everybody's look shows the loss, and the first reason, whoever came first.
+    pub(crate) fn lose(&self, why: &Arc<str>) -> bool {
+        let first = self.why.set(Arc::clone(why)).is_ok();
+        // ORDERING: releases the reason, to `is_lost`. That the loss and the last value share one
+        // word fixes what was reached. A second caller may come before the first one's mark, and
+        // marks it too, so that it can tell the reason.
+        self.word.fetch_or(LOST, Ordering::Release);
+        first
+    }
+
+    /// Marks a lost device settled: nothing of it runs any more.
+    pub(crate) fn settle(&self) {
+        debug_assert!(self.is_lost(), "only a lost device settles");
+        // ORDERING: releases the end of the stop, to the acquiring loads: who sees it may reuse
+        // the memory.
+        self.word.fetch_or(SETTLED, Ordering::Release);
+    }
+}
+
+/// Returns the track of a device.
+pub(crate) fn track(id: DeviceId) -> &'static Track {
+    let chunk = TRACKS[usize::from(id.0) / CHUNK]
+        .get_or_init(|| (0..CHUNK).map(|_| Track::new()).collect::<Vec<_>>().into_boxed_slice());
+    &chunk[usize::from(id.0) % CHUNK]
+}
+
+/// The greatest value of a timeline.
+pub(crate) const VALUE_MAX: u64 = (1 << VALUE_BITS) - 1;
+const VALUE_BITS: u32 = 48;
+const LOST: u64 = 1 << 63;
+const SETTLED: u64 = 1 << 62;
+const CHUNK: usize = 64;
+
+static TRACKS: [OnceLock<Box<[Track]>>; (1 << 16) / CHUNK] =
+    [const { OnceLock::new() }; (1 << 16) / CHUNK];
+
+#[cfg(all(test, not(rig_loom)))]
+mod tests {
+    use crate::timeline::{Access, DeviceId, Fate, Point, Track, VALUE_MAX, track};
+    use std::sync::Arc;
+
+    #[test]
+    fn s2_2_the_point_word_of_device_3_value_7() {
+        let point = Point::new(DeviceId(3), 7);
+        assert_eq!(point.word(), 0x0003_0000_0000_0007);
+        assert_eq!((point.device_id(), point.value()), (DeviceId(3), 7));
+        assert_eq!(Point::from_word(0), None);
+        let last = Point::new(DeviceId(u16::MAX), VALUE_MAX);
+        assert_eq!((last.device_id().index(), last.value()), (65_535, VALUE_MAX));
+    }
+
+    #[test]
+    fn s2_2_a_point_prints_name_and_value() {
+        let id = DeviceId(u16::MAX);
+        track(id).start(&Arc::from("last"), 0);
+        let point = Point::new(id, 7);
+        assert_eq!(point.to_string(), "last:7");
+        assert_eq!(format!("{point:?}"), "last:7");
+        // A word that a program made up names no device, and still prints.
+        assert_eq!(Point::new(DeviceId(u16::MAX - 1), 7).to_string(), "?:7");
+    }
+
+    #[test]
+    fn s2_2_every_word_but_0_is_a_point_and_comes_back_the_same() {
+        for device in [0, 1, 2, 0x7fff, u16::MAX] {
+            for value in [0, 1, VALUE_MAX - 1, VALUE_MAX] {
+                if (device, value) == (0, 0) {
+                    continue;
+                }
+                let point = Point::new(DeviceId(device), value);
+                assert_eq!((point.device_id(), point.value()), (DeviceId(device), value));
+                assert_eq!(Point::from_word(point.word()), Some(point));
+            }
+        }
+        assert_eq!(VALUE_MAX, (1 << 48) - 1);
+        assert_eq!(size_of::<Option<Point>>(), 8);
+    }
+
+    #[test]
+    fn s2_2_points_of_one_device_are_ordered_by_value_and_stand_together() {
+        let points = [1, 2, VALUE_MAX].map(|value| Point::new(DeviceId(3), value));
+        assert!(points.is_sorted());
+        let next = points[2].next_device().unwrap();
+        assert!(points[2].word() < next && next < Point::new(DeviceId(4), 1).word());
+        assert_eq!(Point::new(DeviceId(u16::MAX), 1).next_device(), None);
+    }
+
+    #[test]
+    fn s2_3_submitted_starts_at_0_and_is_the_last_value_assigned() {
+        let track = Track::new();
+        track.start(&Arc::from("d"), 0);
+        assert_eq!([track.submitted(), track.reached()], [0, 0]);
+        track.assign(1);
+        track.assign(2);
+        assert_eq!([track.submitted(), track.reached()], [2, 0]);
+    }
+
+    #[test]
+    fn s2_3_submitted_stays_after_a_loss() {
+        let track = Track::new();
+        track.assign(1);
+        track.lose(&Arc::from("gone"));
+        track.settle();
+        assert_eq!([track.submitted(), track.reached()], [1, 0]);
+    }
+
+    #[test]
+    fn s15_2_a_device_may_start_after_a_first_value() {
+        let track = Track::new();
+        track.start(&Arc::from("d"), VALUE_MAX - 1);
+        assert_eq!([track.submitted(), track.reached()], [VALUE_MAX - 1; 2]);
+        track.assign(VALUE_MAX);
+        assert_eq!(track.fate(VALUE_MAX), Fate::Unreached);
+        assert!(track.raise(VALUE_MAX));
+        assert_eq!(track.fate(VALUE_MAX), Fate::Reached);
+        assert!(track.lose(&Arc::from("no values left")));
+        assert_eq!((track.reached(), track.is_lost()), (VALUE_MAX, true));
+    }
+
+    #[test]
+    fn s2_4_the_word_never_falls_and_never_passes_what_was_submitted() {
+        let track = Track::new();
+        assert!(!track.raise(1));
+        track.assign(1);
+        track.assign(2);
+        assert!(track.raise(7));
+        assert_eq!(track.reached(), 2);
+        assert!(!track.raise(1));
+        assert_eq!(track.reached(), 2);
+    }
+
+    #[test]
+    fn s2_8_nothing_becomes_reached_after_a_loss() {
+        let track = Track::new();
+        track.assign(1);
+        track.assign(2);
+        track.raise(1);
+        assert!(track.lose(&Arc::from("first")));
+        assert!(!track.lose(&Arc::from("second")));
+        assert!(!track.raise(2));
+        assert_eq!(track.why().as_deref(), Some("first"));
+        assert_eq!([track.fate(1), track.fate(2)], [Fate::Reached, Fate::Undone]);
+        track.settle();
+        assert_eq!([track.fate(1), track.fate(2)], [Fate::Reached, Fate::Dropped]);
+        assert_eq!(track.reached(), 1);
+    }
+
+    #[test]
+    fn s2_8_a_value_is_done_unreached_undone_or_dropped() {
+        let track = Track::new();
+        (1..=2).for_each(|value| track.assign(value));
+        let fates = || [0, 1, 2].map(|value| track.fate(value));
+        assert_eq!(fates(), [Fate::Reached, Fate::Unreached, Fate::Unreached]);
+        track.raise(1);
+        assert_eq!(fates(), [Fate::Reached, Fate::Reached, Fate::Unreached]);
+        assert_eq!([track.is_lost(), track.is_settled()], [false, false]);
+        track.lose(&Arc::from("gone"));
+        assert_eq!(fates(), [Fate::Reached, Fate::Reached, Fate::Undone]);
+        assert_eq!([track.is_lost(), track.is_settled()], [true, false]);
+        // A stop that writes the word itself makes nothing done.
+        assert!(!track.raise(2));
+        track.settle();
+        assert!(!track.raise(2));
+        assert_eq!(fates(), [Fate::Reached, Fate::Reached, Fate::Dropped]);
+        assert_eq!([track.is_lost(), track.is_settled()], [true, true]);
+    }
+
+    #[test]
+    fn s12_1_the_first_reason_is_kept_and_a_live_device_has_none() {
+        let track = Track::new();
+        assert_eq!(track.why(), None);
+        assert_eq!(["a", "b", "a"].map(|why| track.lose(&Arc::from(why))), [true, false, false]);
+        assert_eq!(track.why().as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn s2_8_a_points_fate_is_its_devices() {
+        let id = DeviceId(u16::MAX - 2);
+        let [one, two] = [1, 2].map(|value| Point::new(id, value));
+        (1..=2).for_each(|value| track(id).assign(value));
+        track(id).raise(1);
+        assert_eq!([one.fate(), two.fate()], [Fate::Reached, Fate::Unreached]);
+        track(id).lose(&Arc::from("gone"));
+        assert_eq!([one.fate(), two.fate()], [Fate::Reached, Fate::Undone]);
+    }
+
+    #[test]
+    fn s3_2_a_write_is_the_stronger_access() {
+        assert_eq!(Access::Read.max(Access::Write), Access::Write);
+    }
+}
+
+#[cfg(all(test, rig_loom))]
+mod loom_tests {
+    use crate::sync::{AtomicU64, Ordering, Wakers};
+    use crate::timeline::{Fate, Track};
+    use loom::future::block_on;
+    use loom::sync::Arc;
+    use loom::thread;
+    use std::future::poll_fn;
+    use std::task::Poll;
+
+    fn track_with(submitted: u64) -> Arc<Track> {
+        let track = Track::new();
+        (1..=submitted).for_each(|value| track.assign(value));
+        Arc::new(track)
+    }
+
+    #[test]
+    fn s2_8_nothing_becomes_reached_after_a_loss() {
+        loom::model(|| {
+            let track = track_with(2);
+            let raiser = Arc::clone(&track);
+            let raising = thread::spawn(move || [raiser.raise(1), raiser.raise(2)]);
+            let before = track.reached();
+            assert!(track.lose(&std::sync::Arc::from("gone")));
+            let done = track.reached();
+            assert!(done >= before, "what was reached stays reached");
+            let fates = [1, 2].map(|value| track.fate(value));
+            let rose = raising.join().unwrap();
+            assert_eq!(track.reached(), done, "nothing becomes reached any more");
+            assert_eq!(rose, [done >= 1, done >= 2]);
+            assert_eq!(fates, [1, 2].map(|value| track.fate(value)));
+            assert!(fates.iter().all(|fate| matches!(fate, Fate::Reached | Fate::Undone)));
+        });
+    }
+
+    #[test]
+    fn s12_1_of_two_losers_one_is_first_and_both_tell_its_reason() {
+        loom::model(|| {
+            let track = track_with(1);
+            let losers = ["a", "b"].map(|why| {
+                let track = Arc::clone(&track);
+                thread::spawn(move || {
+                    let first = track.lose(&std::sync::Arc::from(why));
+                    (first, why, track.why())
+                })
+            });
+            let told = losers.map(|thread| thread.join().unwrap());
+            let firsts: Vec<_> = told.iter().filter(|(first, ..)| *first).collect();
+            assert_eq!(firsts.len(), 1);
+            for (_, _, why) in &told {
+                assert_eq!(why.as_deref(), Some(firsts[0].1));
+            }
+        });
+    }
+
+    #[test]
+    fn s2_4_who_sees_a_value_sees_the_writes_of_all_up_to_it() {
+        loom::model(|| {
+            let track = track_with(2);
+            let written = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+            let raisers = [1, 2].map(|value| {
+                let (track, written) = (Arc::clone(&track), Arc::clone(&written));
+                thread::spawn(move || {
+                    written[value as usize - 1].store(value, Ordering::Relaxed);
+                    track.raise(value)
+                })
+            });
+            let reached = track.reached();
+            // The device shows value 2 only after value 1; here each raiser knows its own alone.
+            if reached > 0 {
+                let seen = written[reached as usize - 1].load(Ordering::Relaxed);
+                assert_eq!(seen, reached);
+            }
+            assert!(track.reached() >= reached, "the word never falls");
+            for thread in raisers {
+                thread.join().unwrap();
+            }
+            assert_eq!(track.reached(), 2);
+        });
+    }
+
+    #[test]
+    fn s0_7_a_waiter_misses_neither_a_value_nor_a_loss() {
+        loom::model(|| {
+            let shared = Arc::new((track_with(1), Wakers::new()));
+            let others = [true, false].map(|raises| {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || {
+                    let changed = if raises {
+                        shared.0.raise(1)
+                    } else {
+                        shared.0.lose(&std::sync::Arc::from("gone"))
+                    };
+                    if changed {
+                        shared.1.wake_all();
+                    }
+                })
+            });
+            let fate = block_on(poll_fn(|cx| {
+                shared.1.register(cx.waker());
+                match shared.0.fate(1) {
+                    Fate::Unreached => Poll::Pending,
+                    fate => Poll::Ready(fate),
+                }
+            }));
+            assert_eq!(shared.0.fate(1), fate, "a fate that is told stays");
+            for thread in others {
+                thread.join().unwrap();
+            }
+            assert_eq!(shared.0.fate(1), fate);
+        });
+    }
+}

@@ -1,0 +1,260 @@
+//! Waiting: for values, points, stamps and claims, and the blocking form of every waiting call.
+//!
+//! A wait holds no lock and no turn (S0.7). The blocking form polls the same future as the async
+//! one; where the future waits for a device, it blocks in that device's driver, at most 200 ms at
+//! a time, and looks for losses in between. A first poll that finds nothing to wait for allocates
+//! nothing (S0.8).
+
+use crate::allocation::Allocation;
+use crate::allocation::owner::Owner;
+use crate::claim::{Answer, Ask, Pass};
+use crate::error::{Error, Misuse, Result};
+use crate::life;
+use crate::stamp::Stamps;
+use crate::tick;
+use crate::timeline::{Access, DeviceId, Fate, Point};
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
+/// Runs a future to its end on this thread.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let _blocking = Blocking::enter();
+    if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        return output;
+    }
+    let waker = THREAD.with(Waker::clone);
+    let mut context = Context::from_waker(&waker);
+    loop {
+        SLEEP.take();
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return output;
+        }
+        match SLEEP.take() {
+            Some((owner, value)) => block(&owner, value),
+            None => std::thread::park_timeout(tick::WAIT),
+        }
+    }
+}
+
+/// Blocks in a device's driver for a while, and takes what it says.
+fn block(owner: &Arc<Owner>, value: u64) {
+    tick::start_still(owner);
+    let Ok(call) = life::InFlight::new(owner) else { return };
+    let blocked = call.driver().block(value, tick::WAIT);
+    drop(call);
+    match blocked {
+        Ok(()) => {
+            life::look(owner);
+            tick::check_still(owner);
+        }
+        Err(fault) => life::lose(owner, &fault.0),
+    }
+}
+
+/// Whether this thread runs a blocking form, which may hold a claim over one more wait (S5).
+pub(crate) fn is_blocking() -> bool {
+    BLOCKING.get() > 0
+}
+
+struct Blocking;
+
+impl Blocking {
+    fn enter() -> Self {
+        BLOCKING.set(BLOCKING.get() + 1);
+        Self
+    }
+}
+
+impl Drop for Blocking {
+    fn drop(&mut self) {
+        BLOCKING.set(BLOCKING.get() - 1);
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+thread_local! {
+    static BLOCKING: Cell<u32> = const { Cell::new(0) };
+    /// What the future polled last waits for, if that is a device.
+    static SLEEP: RefCell<Option<(Arc<Owner>, u64)>> = const { RefCell::new(None) };
+    static THREAD: Waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+}
+
+/// Makes a blocking form sleep in a device's driver, and an async one be served by the tick, until
+/// what the driver was asked for may be there; `value` is what it waits for, if that is known.
+pub(crate) fn sleep_on(owner: &Arc<Owner>, waker: &Waker, value: u64) {
+    if is_blocking() {
+        SLEEP.set(Some((Arc::clone(owner), value.max(owner.track.submitted()))));
+    } else {
+        owner.wakers.register(waker);
+        tick::arm(owner);
+        tick::poke();
+    }
+}
+
+/// Waits until a value is reached; Lost if it never will be.
+pub(crate) async fn reach(owner: &Arc<Owner>, value: u64) -> Result<()> {
+    life::look(owner);
+    match owner.track.fate(value) {
+        Fate::Reached => Ok(()),
+        Fate::Unreached => Reach { owner, value, committed: false }.await,
+        Fate::Undone | Fate::Dropped => Err(life::lost(owner)),
+    }
+}
+
+/// Waits until a point is reached; Lost if it never will be.
+pub(crate) async fn reach_point(point: Point) -> Result<()> {
+    match point.fate() {
+        Fate::Reached => Ok(()),
+        Fate::Undone | Fate::Dropped => Err(life::lost_point(point)),
+        Fate::Unreached => match life::owner_of(point.device_id()) {
+            Some(owner) => reach(&owner, point.value()).await,
+            None => Err(life::lost_point(point)),
+        },
+    }
+}
+
+struct Reach<'a> {
+    owner: &'a Arc<Owner>,
+    value: u64,
+    committed: bool,
+}
+
+impl Future for Reach<'_> {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        let (owner, value) = (self.owner, self.value);
+        let look = || {
+            life::look(owner);
+            match owner.track.fate(value) {
+                Fate::Reached => Poll::Ready(Ok(())),
+                Fate::Unreached => Poll::Pending,
+                Fate::Undone | Fate::Dropped => Poll::Ready(Err(life::lost(owner))),
+            }
+        };
+        if let Poll::Ready(answer) = look() {
+            return Poll::Ready(answer);
+        }
+        if !std::mem::replace(&mut self.committed, true) {
+            commit(owner, value)?;
+        }
+        let blocking = is_blocking();
+        if !blocking {
+            tick::start_still(owner);
+        }
+        owner.wakers.register(cx.waker());
+        if blocking {
+            SLEEP.set(Some((Arc::clone(owner), value)));
+        } else {
+            life::InFlight::new(owner)?.driver().wake_at(value, cx.waker());
+            tick::arm(owner);
+            tick::poke();
+        }
+        look()
+    }
+}
+
+/// Makes sure that the work up to a value runs by itself.
+pub(crate) fn commit(owner: &Arc<Owner>, value: u64) -> Result<()> {
+    let committed = life::InFlight::new(owner)?.driver().commit(value);
+    committed.map_err(|fault| life::fault(owner, &fault))
+}
+
+/// Checks, before anything is waited for, that no point an access follows is lost (S3.8, S12.1);
+/// then answers one that is still unreached.
+pub(crate) fn next_point(stamps: &Stamps, access: Access, by: DeviceId) -> Result<Option<Point>> {
+    let mut lost = stamps.write().filter(|point| is_undone(*point));
+    let mut next = None;
+    stamps.for_each_followed(access, by, |point| match life::look_at(point) {
+        // What a settled device left undone is dropped, but for the last write (S12.3).
+        Fate::Reached | Fate::Dropped => {}
+        Fate::Unreached => next = Some(point),
+        Fate::Undone => lost = Some(point),
+    });
+    lost.map_or(Ok(next), |point| Err(life::lost_point(point)))
+}
+
+fn is_undone(point: Point) -> bool {
+    matches!(point.fate(), Fate::Undone | Fate::Dropped)
+}
+
+/// Waits for all that an access of the host follows.
+pub(crate) async fn follow(stamps: &Stamps, access: Access) -> Result<()> {
+    while let Some(point) = next_point(stamps, access, DeviceId::HOST)? {
+        match reach_point(point).await {
+            // A lost point is judged by what the access needs, not by itself.
+            Ok(()) | Err(Error::Lost { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Asks for a claim until no momentary claim stands in the way.
+pub(crate) async fn claim(
+    call: &'static str,
+    allocation: &Arc<Allocation>,
+    ask: Ask,
+    pass: Pass,
+) -> Result<Answer> {
+    loop {
+        match allocation.claims.ask(ask, pass) {
+            Answer::Waits => Released { allocation, ask, pass }.await,
+            answer => return judge_claim(call, allocation, answer),
+        }
+    }
+}
+
+/// Turns an answer that grants nothing into its error.
+pub(crate) fn judge_claim(
+    call: &'static str,
+    allocation: &Allocation,
+    answer: Answer,
+) -> Result<Answer> {
+    match answer {
+        Answer::Granted | Answer::AsRead => Ok(answer),
+        Answer::Busy | Answer::Waits => Misuse::Busy.of(call),
+        Answer::Dead => Misuse::Dead { why: allocation.why_dead() }.of(call),
+    }
+}
+
+/// Waits until a claim that stands in the way of `ask` may be gone.
+pub(crate) struct Released<'a> {
+    pub(crate) allocation: &'a Arc<Allocation>,
+    pub(crate) ask: Ask,
+    pub(crate) pass: Pass,
+}
+
+impl Future for Released<'_> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let claims = &self.allocation.claims;
+        if claims.would(self.ask, self.pass) != Answer::Waits {
+            return Poll::Ready(());
+        }
+        self.allocation.owner.claim_wakers.register(cx.waker());
+        claims.wait_for_release();
+        if claims.would(self.ask, self.pass) == Answer::Waits {
+            Poll::Pending
+        } else {
+            Poll::Ready(())
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Host buffers over memory that the program brought, without a copy (S4.4).
+//!
+//! Wrapped memory is charged to nothing, never cached, and outside the claims. What keeps it is
+//! dropped in a drain, once the memory is returned. Any thread may wrap.
+
+use crate::buffer::{Buffer, Foreign, wrap_foreign};
+use crate::bytes::HostBytes;
+use bytemuck::Pod;
+use std::any::Any;
+use std::sync::Arc;
+
+/// Memory of plain data that can be wrapped and written: a `Vec<T>`, a `Box<[T]>`, a
+/// `&'static mut [T]`.
+pub trait Wrap: sealed::Sealed {}
+
+/// Memory of plain data that can be wrapped read-only: an `Arc<[T]>`, a `&'static [T]`.
+pub trait WrapShared: sealed::SealedShared {}
+
+/// Makes a host buffer over memory that nobody else has. The bytes are given back to nobody: the
+/// owner is dropped in a drain after the buffer's return.
+pub fn wrap(memory: impl Wrap) -> Buffer {
+    sealed::Sealed::wrap(memory)
+}
+
+/// Makes a read-only host buffer over memory that others may read too.
+pub fn wrap_shared(memory: impl WrapShared) -> Buffer {
+    sealed::SealedShared::wrap(memory)
+}
+
+/// Makes a host buffer over any memory.
+///
+/// # Safety
+///
+/// `start` is valid for reads and writes of `len_bytes` initialised bytes until `keeper` is
+/// dropped, and meanwhile nothing else accesses them, but as work and accesses of rig order it.
+pub unsafe fn wrap_raw(
+    start: *mut u8,
+    len_bytes: u64,
+    keeper: impl Any + Send + 'static,
+) -> Buffer {
+    // SAFETY: the caller vouches for what `HostBytes::new` needs until the keeper is dropped, and
+    // the buffer drops it only after its memory's return.
+    let bytes = unsafe { HostBytes::new(start, len_bytes) };
+    wrap_foreign(Foreign { bytes, read_only: false, keeper: Some(Box::new(keeper)) })
+}
+
+mod sealed {
+    use crate::buffer::Buffer;
+
+    pub trait Sealed {
+        fn wrap(self) -> Buffer;
+    }
+
+    pub trait SealedShared {
+        fn wrap(self) -> Buffer;
+    }
+}
+
+fn owned<T: Pod + Send>(mut memory: Box<[T]>) -> Buffer {
+    let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut memory);
+    let (start, len) = (bytes.as_mut_ptr(), bytes.len() as u64);
+    // SAFETY: the box is the keeper: moving it does not move what it points to, and nobody else
+    // can reach it. Plain data is initialised.
+    unsafe { wrap_raw(start, len, memory) }
+}
+
+impl<T: Pod + Send> Wrap for Vec<T> {}
+impl<T: Pod + Send> sealed::Sealed for Vec<T> {
+    fn wrap(self) -> Buffer {
+        owned(self.into_boxed_slice())
+    }
+}
+
+impl<T: Pod + Send> Wrap for Box<[T]> {}
+impl<T: Pod + Send> sealed::Sealed for Box<[T]> {
+    fn wrap(self) -> Buffer {
+        owned(self)
+    }
+}
+
+impl<T: Pod + Send> Wrap for &'static mut [T] {}
+impl<T: Pod + Send> sealed::Sealed for &'static mut [T] {
+    fn wrap(self) -> Buffer {
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(self);
+        let (start, len) = (bytes.as_mut_ptr(), bytes.len() as u64);
+        // SAFETY: the slice lives for ever, and its only reference was given up here.
+        unsafe { wrap_raw(start, len, ()) }
+    }
+}
+
+fn shared(bytes: &[u8], keeper: Box<dyn Any + Send>) -> Buffer {
+    // SAFETY: the keeper keeps the bytes; they are initialised plain data that nobody writes, and
+    // a read-only buffer's bytes are only read.
+    let bytes = unsafe { HostBytes::new(bytes.as_ptr().cast_mut(), bytes.len() as u64) };
+    wrap_foreign(Foreign { bytes, read_only: true, keeper: Some(keeper) })
+}
+
+impl<T: Pod + Send + Sync> WrapShared for Arc<[T]> {}
+impl<T: Pod + Send + Sync> sealed::SealedShared for Arc<[T]> {
+    fn wrap(self) -> Buffer {
+        shared(bytemuck::cast_slice(&Arc::clone(&self)), Box::new(self))
+    }
+}
+
+impl<T: Pod + Sync> WrapShared for &'static [T] {}
+impl<T: Pod + Sync> sealed::SealedShared for &'static [T] {
+    fn wrap(self) -> Buffer {
+        shared(bytemuck::cast_slice(self), Box::new(()))
+    }
+}

@@ -1,0 +1,90 @@
+//! The tasks that `package.json` calls, run as `cargo xtask NAME`.
+//!
+//! A task is a list of steps that run one after another and stop at the first failure. Every step
+//! says what it runs and how long that took. Nothing is left behind but built files, so a task
+//! may run again at any time. One thread, no locks.
+
+use crate::step::{Step, Sum};
+use crate::workspace::Workspace;
+use std::process::ExitCode;
+
+mod bench;
+mod check;
+mod clock;
+mod loom;
+mod miri;
+#[path = "../../../tests/tidy/rows.rs"]
+mod rows;
+mod setup;
+mod step;
+mod tests;
+mod workspace;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some(steps) = steps(&arguments) else {
+        eprint!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    match step::run_all(&Workspace::find(), &steps) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+fn steps(arguments: &[String]) -> Option<Vec<Step>> {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    Some(match arguments[..] {
+        ["setup"] => vec![setup::STEP],
+        ["check"] => vec![check::FORMAT, check::CLIPPY, check::TIDY, check::DOCS],
+        ["loom"] => vec![loom::STEP],
+        ["miri"] => vec![miri::STEP],
+        ["test"] => every_step(),
+        ["bench"] => vec![bench::FULL],
+        ["bench", "--quick"] => vec![bench::QUICK],
+        _ => return None,
+    })
+}
+
+/// Tidy and the memory checker run tests that another step runs too, so they do not add to the sum.
+fn every_step() -> Vec<Step> {
+    vec![
+        setup::STEP,
+        check::FORMAT,
+        check::CLIPPY,
+        Step { sum: Sum::Apart, ..check::TIDY },
+        check::DOCS,
+        tests::TESTS,
+        tests::DOC_TESTS,
+        tests::EXAMPLES,
+        loom::STEP,
+        Step { sum: Sum::Apart, ..miri::STEP },
+    ]
+}
+
+const USAGE: &str = "\
+usage: cargo xtask TASK
+  setup            looks for the tools that the other tasks need, and installs them where it can
+  check            format, clippy, tidy, docs
+  test             everything: setup, check, tests, doc tests, examples, loom, miri
+  loom             the model checker on claims, stamps, the turn and loss
+  miri             memory checks of rows 0 to 3 and the access paths
+  bench [--quick]  the benchmarks, written to crates/rig/benches/results
+";
+
+#[cfg(test)]
+mod usage_tests {
+    use crate::steps;
+
+    #[test]
+    fn every_task_of_the_usage_text_has_steps_and_nothing_else_has() {
+        for task in ["setup", "check", "test", "loom", "miri", "bench", "bench --quick"] {
+            let words: Vec<String> = task.split(' ').map(String::from).collect();
+            assert!(steps(&words).is_some_and(|steps| !steps.is_empty()), "{task}");
+        }
+        for task in ["", "tset", "bench --slow", "test now"] {
+            let words: Vec<String> = task.split(' ').map(String::from).collect();
+            assert!(steps(&words).is_none(), "{task}");
+        }
+    }
+}
