@@ -27,14 +27,34 @@ pub(crate) struct Exception {
 pub(crate) const EXCEPTIONS: &[Exception] = &[];
 
 /// The files and folders of the library that may hold unsafe code.
-pub(crate) const UNSAFE: &[&str] = &["bytes.rs", "bytes/", "list.rs", "drivers/"];
+pub(crate) const UNSAFE: &[&str] =
+    &["bytes.rs", "bytes/", "list.rs", "export.rs", "wrap.rs", "exit.rs", "drivers/"];
 
 /// The only files outside their folder that drivers may import from.
 pub(crate) const DRIVER_IMPORTS: &[&str] = &["driver", "timeline", "bytes", "error", "sync"];
 
+/// Files that may name a concrete driver: the host is no choice, and the faces of drivers that need
+/// no feature open them.
+pub(crate) const NAMES_DRIVERS: &[&str] = &["open", "memory", "file"];
+
 /// Files of functions, which callers name with the file, as `entry::inside`: imported whole.
-pub(crate) const FUNCTION_MODULES: &[&str] =
-    &["collector", "drain", "entry", "life", "profile", "route", "settings", "tick", "wait"];
+pub(crate) const FUNCTION_MODULES: &[&str] = &[
+    "access",
+    "borrow",
+    "collector",
+    "drain",
+    "entry",
+    "hand",
+    "life",
+    "open",
+    "profile",
+    "reclaim",
+    "route",
+    "settings",
+    "staging",
+    "tick",
+    "wait",
+];
 
 /// File names that say nothing.
 pub(crate) const EMPTY_NAMES: &[&str] =

@@ -3,7 +3,7 @@
 //! The row table says so for the library's files. A path counts wherever it stands, in an import
 //! or in the middle of an expression; in tests too.
 
-use crate::allowed::{DRIVER_IMPORTS, FUNCTION_MODULES};
+use crate::allowed::{DRIVER_IMPORTS, FUNCTION_MODULES, NAMES_DRIVERS};
 use crate::rows::ROWS;
 use crate::source::{Broken, Source};
 
@@ -52,7 +52,8 @@ pub(crate) fn import_form(source: &Source) -> Vec<Broken> {
         let is_file = !path.contains("::") || path.ends_with('}');
         let end = if is_file { path.find("::{") } else { path.rfind("::") };
         let module = format!("{visibility}{}", &path[..end.unwrap_or(path.len())]);
-        if !line.starts_with(' ') {
+        // What is named again may stand under another `cfg`.
+        if !line.starts_with(' ') && visibility.is_empty() {
             if seen.contains(&module) {
                 broken.push(source.broken(index, format!("`{module}` is imported on two lines")));
             }
@@ -64,7 +65,8 @@ pub(crate) fn import_form(source: &Source) -> Vec<Broken> {
 
 /// Names of drivers in the core.
 pub(crate) fn concrete_drivers(source: &Source) -> Vec<Broken> {
-    if source.noun().is_none_or(|noun| noun.starts_with("drivers/")) {
+    let may = |noun: &str| noun.starts_with("drivers/") || NAMES_DRIVERS.contains(&noun);
+    if source.noun().is_none_or(|noun| may(noun)) {
         return Vec::new();
     }
     let names = |line: &String| crate_paths(line).iter().any(|path| path.starts_with("drivers"));

@@ -10,6 +10,7 @@ use crate::allocation::{Allocation, Call, Ref};
 use crate::buffer::Buffer;
 use crate::bytes::HostBytes;
 use crate::claim::{Answer, Ask, Pass};
+use crate::driver::Fault;
 use crate::entry;
 use crate::error::{Error, Misuse, Result};
 use crate::export::Export;
@@ -19,7 +20,7 @@ use crate::wait;
 use bytemuck::Pod;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Poll, Waker};
 
 /// A claim of the host on one allocation, released on drop.
 pub(crate) struct Claim {
@@ -85,16 +86,26 @@ pub(crate) async fn claim_host(call: &'static str, sides: &[Side<'_>]) -> Result
                 continue;
             }
         };
-        if is_clear(&merged)? {
-            return Ok(held);
-        }
-        if wait::is_blocking() {
-            // The claims keep conflicting work away, so one more wait is the last.
-            for side in &merged {
-                wait::follow(&side.buffer.at.stamps, side.access).await?;
+        if !wait::is_blocking() {
+            if !is_clear(&merged)? {
+                continue;
+            }
+            if let Some(at) = unmapped(&merged)? {
+                drop(held);
+                map(at).await?;
+                continue;
             }
             return Ok(held);
         }
+        // The claims keep conflicting work away, so these waits are the last.
+        for side in &merged {
+            side.buffer.check_devices()?;
+            wait::follow(&side.buffer.at.stamps, side.access).await?;
+        }
+        while let Some(at) = unmapped(&merged)? {
+            map(at).await?;
+        }
+        return Ok(held);
     }
 }
 
@@ -131,26 +142,57 @@ fn is_clear(sides: &[Side<'_>]) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns the bytes of claimed memory; maps memory that is addressed only while mapped (S1.9).
-pub(crate) async fn bytes_of(at: &Allocation) -> Result<HostBytes> {
-    if let Some(bytes) = at.bytes {
-        return Ok(bytes);
+/// Returns an allocation of the sides that the host addresses only while it is mapped, and that
+/// is not mapped yet (S1.9); its map is asked for.
+fn unmapped<'a>(sides: &[Side<'a>]) -> Result<Option<&'a Allocation>> {
+    for side in sides {
+        let at: &Allocation = &side.buffer.at;
+        if at.is_mapped_access() && poll_map(at, Waker::noop())?.is_pending() {
+            return Ok(Some(at));
+        }
     }
-    if !at.is_mapped_access() {
-        return Ok(HostBytes::empty());
-    }
-    let owner = &at.owner;
-    let fault = |fault| life::fault(owner, &fault);
-    life::InFlight::new(owner)?.driver().begin_access(at.region).map_err(fault)?;
+    Ok(None)
+}
+
+/// Waits until an allocation is mapped. Without a claim, a hand-over may end the map again.
+async fn map(at: &Allocation) -> Result<()> {
     poll_fn(|cx| {
-        owner.wakers.register(cx.waker());
-        wait::sleep_on(owner, cx.waker(), 0);
-        match life::InFlight::new(owner) {
-            Ok(call) => call.driver().poll_access(at.region, cx.waker()).map_err(fault),
-            Err(lost) => Poll::Ready(Err(lost)),
+        wait::sleep_on(&at.owner, cx.waker(), 0);
+        match poll_map(at, cx.waker()) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(_)) => Poll::Ready(Ok(())),
+            Err(error) => Poll::Ready(Err(error)),
         }
     })
     .await
+}
+
+fn poll_map(at: &Allocation, waker: &Waker) -> Result<Poll<HostBytes>> {
+    let owner = &at.owner;
+    let fault = |fault| life::fault(owner, &fault);
+    let call = life::InFlight::new(owner)?;
+    call.driver().begin_access(at.region).map_err(fault)?;
+    match call.driver().poll_access(at.region, waker) {
+        Poll::Pending => Ok(Poll::Pending),
+        Poll::Ready(answer) => answer.map(Poll::Ready).map_err(fault),
+    }
+}
+
+/// Returns part of a claimed buffer's bytes, for the host.
+pub(crate) fn part_bytes(buffer: &Buffer, offset: u64, len: u64) -> Result<HostBytes> {
+    let at = &buffer.at;
+    let bytes = match at.bytes {
+        Some(bytes) => bytes,
+        None if at.is_mapped_access() => match poll_map(at, Waker::noop())? {
+            Poll::Ready(bytes) => bytes,
+            Poll::Pending => {
+                let why = Fault::new("the driver ended a map beside an access");
+                return Err(life::fault(&at.owner, &why));
+            }
+        },
+        None => return Ok(HostBytes::empty()),
+    };
+    Ok(bytes.range(buffer.offset() + offset, len))
 }
 
 impl Buffer {
@@ -186,10 +228,7 @@ impl Buffer {
     ///
     /// Those of [`Buffer::read_async`]; `Misuse` for a misaligned start or a partial element.
     pub async fn read_as_async<T: Pod, R>(&self, f: impl FnOnce(&[T]) -> R) -> Result<R> {
-        entry::check("read_as")?;
-        self.check_elements::<T>("read_as")?;
-        let (_claim, bytes) = self.access("read_as", Access::Read).await?;
-        check_aligned::<T>("read_as", bytes)?;
+        let (_claim, bytes) = self.access_as::<T>("read_as", Access::Read).await?;
         Ok(bytes.with(|bytes| f(bytemuck::cast_slice(bytes))))
     }
 
@@ -199,10 +238,7 @@ impl Buffer {
     ///
     /// Those of [`Buffer::write_async`]; `Misuse` for a misaligned start or a partial element.
     pub async fn write_as_async<T: Pod, R>(&self, f: impl FnOnce(&mut [T]) -> R) -> Result<R> {
-        entry::check("write_as")?;
-        self.check_elements::<T>("write_as")?;
-        let (_claim, bytes) = self.access("write_as", Access::Write).await?;
-        check_aligned::<T>("write_as", bytes)?;
+        let (_claim, bytes) = self.access_as::<T>("write_as", Access::Write).await?;
         Ok(bytes.with_mut(|bytes| f(bytemuck::cast_slice_mut(bytes))))
     }
 
@@ -267,7 +303,8 @@ impl Buffer {
     /// Those of [`Buffer::read_as_async`].
     #[cfg(not(target_family = "wasm"))]
     pub fn read_as<T: Pod, R>(&self, f: impl FnOnce(&[T]) -> R) -> Result<R> {
-        wait::block_on(self.read_as_async(f))
+        let (_claim, bytes) = wait::block_on(self.access_as::<T>("read_as", Access::Read))?;
+        Ok(bytes.with(|bytes| f(bytemuck::cast_slice(bytes))))
     }
 
     /// Writes like [`Buffer::write_as_async`], and blocks meanwhile.
@@ -277,7 +314,8 @@ impl Buffer {
     /// Those of [`Buffer::write_as_async`].
     #[cfg(not(target_family = "wasm"))]
     pub fn write_as<T: Pod, R>(&self, f: impl FnOnce(&mut [T]) -> R) -> Result<R> {
-        wait::block_on(self.write_as_async(f))
+        let (_claim, bytes) = wait::block_on(self.access_as::<T>("write_as", Access::Write))?;
+        Ok(bytes.with_mut(|bytes| f(bytemuck::cast_slice_mut(bytes))))
     }
 
     /// Exports like [`Buffer::export_async`], and blocks meanwhile.
@@ -303,10 +341,21 @@ impl Buffer {
         let Some(mut claim) = held.into_iter().next() else {
             return Misuse::Busy.of(call);
         };
-        let bytes = bytes_of(&claim.at).await?;
+        let bytes = part_bytes(self, 0, self.len())?;
         claim.run_closure();
-        let empty = bytes.len_bytes() == 0;
-        let bytes = if empty { bytes } else { bytes.range(self.offset(), self.len()) };
+        Ok((claim, bytes))
+    }
+
+    /// Does the same for elements of `T`.
+    async fn access_as<T: Pod>(
+        &self,
+        call: &'static str,
+        access: Access,
+    ) -> Result<(Claim, HostBytes)> {
+        entry::check(call)?;
+        self.check_elements::<T>(call)?;
+        let (claim, bytes) = self.access(call, access).await?;
+        check_aligned::<T>(call, bytes)?;
         Ok((claim, bytes))
     }
 

@@ -6,23 +6,20 @@
 
 use crate::allocation::mapping::MapRef;
 use crate::allocation::owner::Owner;
-use crate::allocation::{Allocation, Keeper, Memory, Parts, Ref, Tag};
+use crate::allocation::{Allocation, Keeper, Memory, Parts, Ref};
 use crate::bytes::HostBytes;
 use crate::claim::{Ask, Pass};
 use crate::device::Device;
 use crate::drain;
-use crate::driver::{Kind, Lent, Region};
+use crate::driver::{Lent, Region};
 use crate::entry;
 use crate::error::{Error, Misuse, Result, check_range};
 use crate::life;
 use crate::open::host_owner;
-use crate::reclaim::{self, Want};
-use crate::settings;
 use crate::stamp::Stamps;
 use crate::timeline::{Access, Fate, Point};
 use crate::wait;
 use smallvec::SmallVec;
-use std::panic::Location;
 use std::sync::Arc;
 
 /// Bytes of one allocation, on one device.
@@ -78,130 +75,6 @@ impl StampsNow {
     /// Returns the point of the last use on a device.
     pub fn use_by(&self, device: &Device) -> Option<Point> {
         self.uses.iter().copied().find(|point| point.device_id() == device.id())
-    }
-}
-
-/// A buffer to be made: its length, kind and label.
-#[derive(Debug)]
-#[must_use]
-pub struct BufferBuilder<'a> {
-    device: &'a Device,
-    len: u64,
-    kind: Kind,
-    tag: Tag,
-}
-
-impl BufferBuilder<'_> {
-    /// Sets the kind of memory; Device memory by default.
-    pub fn kind(mut self, kind: Kind) -> Self {
-        self.kind = kind;
-        self
-    }
-
-    /// Sets the label under which reports count the buffer.
-    pub fn label(mut self, label: impl AsRef<str>) -> Self {
-        self.tag.label = Some(Arc::from(label.as_ref()));
-        self
-    }
-
-    /// Makes the buffer; see [`Device::create_buffer_async`].
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Device::create_buffer_async`].
-    pub async fn create_async(self) -> Result<Buffer> {
-        entry::check("create_buffer")?;
-        check_kind(&self.device.owner, self.kind)?;
-        let want = Want { kind: self.kind, len: self.len, tag: self.tag };
-        let at = reclaim::create(&self.device.owner, want).await?;
-        Ok(Buffer::whole(at, self.len))
-    }
-
-    /// Makes the buffer, and blocks while reclaim waits; see [`Device::create_buffer_async`].
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Device::create_buffer_async`].
-    #[cfg(not(target_family = "wasm"))]
-    pub fn create(self) -> Result<Buffer> {
-        wait::block_on(self.create_async())
-    }
-
-    /// Makes the buffer without ever waiting: by the cache, or by room that is there.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Device::create_buffer_async`]; the report has no rounds.
-    pub fn create_now(self) -> Result<Buffer> {
-        entry::check("create_buffer_now")?;
-        check_kind(&self.device.owner, self.kind)?;
-        let want = Want { kind: self.kind, len: self.len, tag: self.tag };
-        let at = reclaim::create_now(&self.device.owner, want)?;
-        Ok(Buffer::whole(at, self.len))
-    }
-}
-
-fn check_kind(owner: &Owner, kind: Kind) -> Result<()> {
-    if kind == Kind::Transfer {
-        let why = Arc::from("Transfer memory is made by staging alone");
-        return Err(Error::Unsupported { device: Arc::clone(&owner.name), why });
-    }
-    Ok(())
-}
-
-impl Device {
-    /// Starts a buffer of `len` bytes, to be given a kind or a label.
-    #[track_caller]
-    pub fn buffer(&self, len: u64) -> BufferBuilder<'_> {
-        let site = settings::trace().then(|| Location::caller());
-        BufferBuilder { device: self, len, kind: Kind::Device, tag: Tag { label: None, site } }
-    }
-
-    /// Makes a buffer of Device memory, reclaiming before it fails. Its bytes are unspecified.
-    /// Waits, in rounds, for work that keeps memory of the same budget from returning; never
-    /// when there is room or the cache serves.
-    ///
-    /// # Errors
-    ///
-    /// - `OutOfMemory`: no room within the budget after three rounds, or at once if the budget is
-    ///   below `len`.
-    /// - `Lost`: the device is lost.
-    /// - `Unsupported`: above the largest allocation, a missing kind, or a device of files.
-    #[track_caller]
-    pub fn create_buffer_async(&self, len: u64) -> impl Future<Output = Result<Buffer>> + '_ {
-        self.buffer(len).create_async()
-    }
-
-    /// Makes a buffer like [`Device::create_buffer_async`], and blocks meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Device::create_buffer_async`].
-    #[cfg(not(target_family = "wasm"))]
-    #[track_caller]
-    pub fn create_buffer(&self, len: u64) -> Result<Buffer> {
-        self.buffer(len).create()
-    }
-
-    /// Makes a buffer of another kind of memory; else as [`Device::create_buffer`].
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Device::create_buffer_async`].
-    #[cfg(not(target_family = "wasm"))]
-    #[track_caller]
-    pub fn create_buffer_in(&self, kind: Kind, len: u64) -> Result<Buffer> {
-        self.buffer(len).kind(kind).create()
-    }
-
-    /// Makes a buffer without ever waiting: by the cache, or by room that is there (S10.12).
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Device::create_buffer_async`]; the report has no rounds.
-    #[track_caller]
-    pub fn create_buffer_now(&self, len: u64) -> Result<Buffer> {
-        self.buffer(len).create_now()
     }
 }
 

@@ -193,7 +193,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// - `Misuse`: the value was not submitted.
+    /// - `Misuse`: the value was not submitted, or the driver found its work wrong later (S8.8).
     /// - `Lost`: the device is lost, however old the value is.
     pub async fn wait_async(&self, value: u64) -> Result<()> {
         entry::check("wait")?;
@@ -203,7 +203,11 @@ impl Device {
         }
         life::check_lost(&self.owner)?;
         wait::reach(&self.owner, value).await?;
-        life::check_lost(&self.owner)
+        life::check_lost(&self.owner)?;
+        match self.owner.driver.rejected(value) {
+            Some(why) => Misuse::Rejected { why }.of("wait"),
+            None => Ok(()),
+        }
     }
 
     /// Waits like [`Device::wait_async`], and blocks meanwhile.

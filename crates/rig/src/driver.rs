@@ -16,7 +16,8 @@
 //! 3. A refused or rejected call changed nothing.
 //! 4. [`Driver::free`] and [`Driver::release`] come once for each region, and only once no work
 //!    that uses it is left, or after the stop. After the stop nothing else comes but
-//!    [`Driver::reached`] and drops of what the driver made (S9.6).
+//!    [`Driver::reached`], [`Driver::poll_stopped`], and drops of what the driver made:
+//!    [`Driver::unload`], [`Driver::unprepare`] (S9.6).
 //! 5. [`Driver::stop`] comes once, with no other call in progress (S12.1).
 //! 6. A waker given to a driver is woken at least once after the thing it waits for happened, or
 //!    after the next [`Driver::service`] that finds it has.
@@ -46,14 +47,20 @@
 //! | `health` | well | a panicked launch | well | the lost flag | `cuStreamQuery` | the lost flag | a knob |
 //! | `stop`, `poll_stopped` | never | at once | at once | destroys what it made, waits for the queue | synchronizes, drops the context | destroys what it made | a knob |
 
+mod facts;
+mod files;
+mod work;
+
 use crate::bytes::HostBytes;
 use crate::sync::{MaybeSend, MaybeSync};
 use std::any::Any;
-use std::path::Path;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+pub use crate::driver::facts::{Addressed, Facts, Queue};
+pub use crate::driver::files::{FileError, FileIo, FileMode};
+pub use crate::driver::work::{Code, CodeSource, Lent, Native, Op, Part, Producer, Span, Work};
 pub use crate::timeline::Access;
 
 /// What a kind of hardware can do for the core. The module documentation holds the laws.
@@ -337,264 +344,4 @@ impl Fault {
     pub fn new(why: impl AsRef<str>) -> Self {
         Self(Arc::from(why.as_ref()))
     }
-}
-
-/// When the host addresses a device's memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Addressed {
-    /// Never; bytes go through staging.
-    Never,
-    /// While it is mapped, which the device has to allow each time (S1.9).
-    WhileMapped,
-    /// Always.
-    Always,
-}
-
-/// What a device is, fixed when it opens (S1.7).
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct Facts {
-    /// The hardware's name, for people.
-    pub architecture: Arc<str>,
-    /// The budget a device starts with; `u64::MAX` is unbounded (S1.13).
-    pub default_budget_bytes: u64,
-    /// The largest allocation.
-    pub largest_bytes: u64,
-    /// Whether there is Pinned memory.
-    pub pinned: bool,
-    /// The queues and the work each runs; none where there is no timeline (host, files).
-    pub queues: Vec<Queue>,
-    /// The most bytes of one piece of a staged copy.
-    pub piece_bytes: u64,
-    /// The bytes of one staging half (S7.5).
-    pub half_bytes: u64,
-    /// The most foreign points one submission can wait for; below 0 counts as 0.
-    pub waits_max: i64,
-    /// Whether a thread may block on this device.
-    pub may_block: bool,
-    /// How long the word may stand still under committed work, in milliseconds; none is for ever.
-    pub hang_ms: Option<u64>,
-    /// When the host addresses its memory.
-    pub addressed: Addressed,
-    /// The alignment host memory needs to be mapped; none if the device maps none.
-    pub import_align_bytes: Option<u64>,
-    /// The multiple that its bytes are allocated and copied in.
-    pub grain_bytes: u64,
-    /// The last value of the timeline before the first submission; 0 but in tests.
-    pub first_value: u64,
-}
-
-impl Facts {
-    /// Facts of memory that the host always addresses, with no queue and no bound.
-    pub fn host(architecture: &str) -> Self {
-        Self {
-            architecture: Arc::from(architecture),
-            default_budget_bytes: u64::MAX,
-            largest_bytes: i64::MAX as u64,
-            pinned: false,
-            queues: Vec::new(),
-            piece_bytes: 4 << 20,
-            half_bytes: 4 << 20,
-            waits_max: 0,
-            may_block: true,
-            hang_ms: None,
-            addressed: Addressed::Always,
-            import_align_bytes: None,
-            grain_bytes: 1,
-            first_value: 0,
-        }
-    }
-
-    /// The copy queue: the first after the first queue that runs copies, else the first (S1.8).
-    pub fn copy_queue(&self) -> Option<usize> {
-        let later = self.queues.iter().skip(1).position(|queue| queue.copies).map(|at| at + 1);
-        later.or_else(|| self.queues.first().is_some_and(|queue| queue.copies).then_some(0))
-    }
-}
-
-/// The work that a queue runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Queue {
-    /// Launches.
-    pub launches: bool,
-    /// Copies.
-    pub copies: bool,
-    /// Fills.
-    pub fills: bool,
-}
-
-impl Queue {
-    /// A queue that runs everything.
-    pub const ALL: Self = Self { launches: true, copies: true, fills: true };
-}
-
-/// Code for [`Driver::load`], in a form that its driver knows.
-#[derive(Clone)]
-pub struct Code {
-    /// The driver's own type.
-    pub source: Arc<dyn CodeSource>,
-    /// The entry point.
-    pub entry: Arc<str>,
-}
-
-/// A driver's own type of code.
-#[cfg(not(target_family = "wasm"))]
-pub trait CodeSource: Any + Send + Sync {}
-#[cfg(not(target_family = "wasm"))]
-impl<T: Any + Send + Sync> CodeSource for T {}
-
-/// A driver's own type of code.
-#[cfg(target_family = "wasm")]
-pub trait CodeSource: Any {}
-#[cfg(target_family = "wasm")]
-impl<T: Any> CodeSource for T {}
-
-impl std::fmt::Debug for Code {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Code({})", self.entry)
-    }
-}
-
-/// The driver's own object for lent memory: a `wgpu::Buffer`, a pointer.
-#[derive(Clone)]
-pub struct Lent(pub Arc<dyn CodeSource>);
-
-impl std::fmt::Debug for Lent {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Lent")
-    }
-}
-
-/// One part of a submission. Spans are named by their index in [`Work::spans`].
-#[derive(Clone, Debug)]
-pub struct Part {
-    /// The queue that runs it.
-    pub queue: usize,
-    /// The earlier parts that it follows.
-    pub after: Vec<usize>,
-    /// What it does.
-    pub op: Op,
-}
-
-/// What a part does.
-#[derive(Clone, Debug)]
-pub enum Op {
-    /// Launches a kernel over `groups` groups.
-    Launch {
-        /// The kernel.
-        kernel: u64,
-        /// Groups in x, y and z.
-        groups: [u32; 3],
-        /// Argument bytes given by value.
-        args: Vec<u8>,
-        /// Argument bytes in memory the host addresses.
-        args_span: Option<usize>,
-        /// The buffers, in the order the kernel takes them.
-        buffers: Vec<usize>,
-    },
-    /// Copies all of one span to another of the same length.
-    Copy {
-        /// From.
-        src: usize,
-        /// To.
-        dst: usize,
-    },
-    /// Sets each byte of a span.
-    Fill {
-        /// The span.
-        dst: usize,
-        /// The byte.
-        byte: u8,
-    },
-    /// Writes a kernel's code into device memory.
-    Load {
-        /// The kernel.
-        kernel: u64,
-        /// Where to.
-        dst: usize,
-    },
-    /// Work in a form that the driver knows, over all spans of the submission.
-    Native(Native),
-}
-
-/// Work in a form that its driver knows: a function that encodes commands.
-#[derive(Clone)]
-pub struct Native(pub Arc<dyn CodeSource>);
-
-impl std::fmt::Debug for Native {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Native")
-    }
-}
-
-/// A range of a region, as work names it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Span {
-    /// The region: the device's own, or one that an import answered.
-    pub region: Region,
-    /// Where the range starts.
-    pub offset: u64,
-    /// Its bytes.
-    pub len: u64,
-    /// What the work does to it.
-    pub access: Access,
-}
-
-/// The work of one value.
-#[derive(Clone, Copy, Debug)]
-pub struct Work<'a> {
-    /// What [`Driver::prepare`] answered for these parts.
-    pub prepared: Option<u64>,
-    /// The parts; none for a value that only stamps (S8.6).
-    pub parts: &'a [Part],
-    /// The memory that the parts name.
-    pub spans: &'a [Span],
-}
-
-/// A foreign point that a hand-over follows.
-#[derive(Clone, Copy)]
-pub struct Producer<'a> {
-    /// The device that runs it.
-    pub driver: &'a dyn Driver,
-    /// Its value.
-    pub value: u64,
-}
-
-impl std::fmt::Debug for Producer<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}", self.driver.kind(), self.value)
-    }
-}
-
-/// What a device of files can do. Errors here concern one file and lose nothing (S1.11).
-pub trait FileIo: MaybeSend + MaybeSync {
-    /// Creates a file of `len` bytes, or cuts one that exists to that length.
-    fn create(&self, path: &Path, len: u64) -> Result<Region, FileError>;
-
-    /// Opens a file that exists; answers its length.
-    fn open(&self, path: &Path, mode: FileMode) -> Result<(Region, u64), FileError>;
-
-    /// Reads at an offset until `into` is full.
-    fn read_at(&self, file: Region, offset: u64, into: &mut [u8]) -> Result<(), FileError>;
-
-    /// Writes all of `from` at an offset.
-    fn write_at(&self, file: Region, offset: u64, from: &[u8]) -> Result<(), FileError>;
-}
-
-/// How a file is opened.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FileMode {
-    /// The buffer is read-only.
-    ReadOnly,
-    /// The buffer can be written.
-    ReadWrite,
-}
-
-/// Why a file operation failed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum FileError {
-    /// This file cannot; the text is the system's.
-    Failed(Arc<str>),
-    /// The device is lost.
-    Fault(Fault),
 }

@@ -14,7 +14,11 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[non_exhaustive]
 pub enum Error {
     /// There was no room within the budget, or the driver had none, after every round.
-    #[error("out of memory on {device}: {asked_bytes} bytes asked, {held_bytes} of {budget_bytes} held{}", hint(.report))]
+    #[error(
+        "out of memory on {device}: {asked_bytes} bytes asked, {held_bytes} of {budget_bytes} \
+         held{}",
+        hint(.report)
+    )]
     OutOfMemory {
         /// The device asked.
         device: Arc<str>,

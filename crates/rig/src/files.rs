@@ -2,11 +2,11 @@
 //!
 //! The calling thread reads and writes. Any thread may call.
 
+use crate::allocation::owner::Owner;
 use crate::allocation::{Allocation, Memory, Parts, Ref};
 use crate::buffer::Buffer;
-use crate::copy::file_error;
 use crate::device::Device;
-use crate::driver::{FileIo, FileMode, Region};
+use crate::driver::{FileError, FileIo, FileMode, Region};
 use crate::entry;
 use crate::error::{Error, Result};
 use crate::life;
@@ -40,7 +40,7 @@ impl Device {
 
     fn open_with_io(
         &self,
-        open: impl FnOnce(&dyn FileIo) -> std::result::Result<(Region, u64), crate::driver::FileError>,
+        open: impl FnOnce(&dyn FileIo) -> std::result::Result<(Region, u64), FileError>,
         mode: FileMode,
     ) -> Result<Buffer> {
         let owner = &self.owner;
@@ -63,3 +63,46 @@ impl Device {
         Ok(Buffer::whole(Ref::new(record), len))
     }
 }
+
+/// Reads a file buffer's bytes from `offset` on.
+pub(crate) fn read_file(file: &Buffer, offset: u64, into: &mut [u8]) -> Result<()> {
+    with_io(file, |io| io.read_at(file.at.region, file.offset() + offset, into))
+}
+
+/// Writes a file buffer's bytes from `offset` on.
+pub(crate) fn write_file(file: &Buffer, offset: u64, from: &[u8]) -> Result<()> {
+    with_io(file, |io| io.write_at(file.at.region, file.offset() + offset, from))
+}
+
+/// Sets every byte of a file buffer.
+pub(crate) fn fill_file(file: &Buffer, byte: u8) -> Result<()> {
+    let chunk = vec![byte; file.len().min(FILL_BYTES) as usize];
+    let mut offset = 0;
+    while offset < file.len() {
+        let len = (file.len() - offset).min(FILL_BYTES);
+        write_file(file, offset, &chunk[..len as usize])?;
+        offset += len;
+    }
+    Ok(())
+}
+
+fn with_io(
+    file: &Buffer,
+    f: impl FnOnce(&dyn FileIo) -> std::result::Result<(), FileError>,
+) -> Result<()> {
+    let owner = &file.at.owner;
+    let call = life::InFlight::new(owner)?;
+    let io = call.driver().file().expect("a file's device has files");
+    f(io).map_err(|error| file_error(owner, error))
+}
+
+/// Turns a file's failure into the error to tell; only a fault loses the device (S1.11).
+fn file_error(owner: &Arc<Owner>, error: FileError) -> Error {
+    match error {
+        FileError::Failed(why) => Error::Unsupported { device: Arc::clone(&owner.name), why },
+        FileError::Fault(fault) => life::fault(owner, &fault),
+    }
+}
+
+/// The bytes that a fill writes at a time.
+const FILL_BYTES: u64 = 1 << 20;

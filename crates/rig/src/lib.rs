@@ -4,6 +4,7 @@
 mod access;
 mod allocation;
 mod bin;
+mod blit;
 mod borrow;
 mod budget;
 mod buffer;
@@ -13,6 +14,7 @@ mod cache;
 mod claim;
 mod collector;
 mod copy;
+mod create;
 mod device;
 mod drain;
 pub mod driver;
@@ -33,6 +35,7 @@ mod life;
 mod list;
 pub mod memory;
 mod open;
+mod piece;
 mod prepare;
 mod profile;
 mod reclaim;
@@ -53,11 +56,12 @@ mod wrap;
 
 pub use crate::bin::Bins;
 pub use crate::borrow::borrow;
-pub use crate::buffer::{Buffer, BufferBuilder, LentBuffer, StampsNow as Stamps, Use};
+pub use crate::buffer::{Buffer, LentBuffer, StampsNow as Stamps, Use};
 pub use crate::collector::{Collector, add_collector};
 #[cfg(not(target_family = "wasm"))]
 pub use crate::copy::copy;
 pub use crate::copy::copy_async;
+pub use crate::create::BufferBuilder;
 pub use crate::device::{CacheOptions, Device, devices, snapshot, stats};
 pub use crate::driver::{Code, FileMode, Kind};
 pub use crate::error::{Error, Misuse, Result};

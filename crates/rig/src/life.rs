@@ -70,7 +70,12 @@ pub(crate) fn lost(owner: &Owner) -> Error {
 
 /// Returns the error of a point whose device was lost before it was reached.
 pub(crate) fn lost_point(point: Point) -> Error {
-    let track = track(point.device_id());
+    lost_id(point.device_id())
+}
+
+/// Returns the error of a device that is gone.
+pub(crate) fn lost_id(id: DeviceId) -> Error {
+    let track = track(id);
     let why = track.why().unwrap_or_else(|| Arc::from("lost"));
     Error::Lost { device: track.name(), why }
 }

@@ -9,22 +9,23 @@
 //! the budget (S10.3). No driver call and no wait happens under a lock. A try served by the cache
 //! is counted and not timed: reading the clock would cost more than the try.
 
+mod round;
+mod survey;
+
 use crate::allocation::owner::Owner;
 use crate::allocation::{Allocation, Memory, Parts, Ref, Tag};
 use crate::budget::Where;
 use crate::bytes::page_bytes;
 use crate::cache::Class;
-use crate::collector;
-use crate::drain::{self, kind_index, with_payer};
+use crate::drain::{kind_index, with_payer};
 use crate::driver::{Addressed, Alloc, Ask, Kind, Region};
 use crate::error::{Error, Result};
 use crate::life;
-use crate::report::{Kept, LabelTotal, Report, Round, Served, SiteTotal};
+use crate::reclaim::round::reclaim;
+use crate::reclaim::survey::{out_of_memory, survey};
+use crate::report::Served;
 use crate::sync::now_ns;
 use crate::tick;
-use crate::timeline::{Fate, Point};
-use crate::wait;
-use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::Arc;
 
@@ -397,223 +398,9 @@ impl Drop for Reserved<'_> {
     }
 }
 
-/// Runs one round for a payer (S10.9). Faults of other devices lose those, and nothing here.
-async fn reclaim(owner: &Arc<Owner>, plan: &Plan, number: u64) -> Round {
-    let payer = payer_of(owner, plan);
-    life::drain_all();
-    let mut round = Round::default();
-    for (point, bytes) in holding_back(payer) {
-        round.waited_bytes += bytes;
-        let _ = wait::reach_point(point).await;
-    }
-    let before = payer.heap.lock().books.bytes_in(Where::Returning);
-    life::drain_all();
-    if number > 1 {
-        collector::run_all();
-        life::drain_all();
-    }
-    let after = payer.heap.lock().books.bytes_in(Where::Returning);
-    let nth = if number == ROUNDS { Try::Last } else { Try::Later };
-    if could_serve(owner, plan, nth) {
-        round.returned_bytes = before.saturating_sub(after);
-        return round;
-    }
-    round.returned_bytes = empty_caches(payer).await;
-    round
-}
-
-/// Returns the points that keep memory of a payer from returning, mappings' ends among them, with
-/// the bytes of each.
-fn holding_back(payer: &Arc<Owner>) -> BTreeMap<Point, u64> {
-    let mut points: BTreeMap<Point, u64> = BTreeMap::new();
-    for device in life::owners() {
-        let heap = device.heap.lock();
-        for (word, records) in &heap.pending {
-            for record in records.iter().filter(|record| record.payer().id == payer.id) {
-                let last = Point::from_word(*word).expect("only points are waited for");
-                *points.entry(last).or_default() += record.charged();
-                record.stamps.for_each_use(|point| {
-                    points.entry(point).or_default();
-                });
-            }
-        }
-        for (value, record) in &heap.leaving {
-            if record.payer().id == payer.id && *value <= device.track.submitted() {
-                *points.entry(Point::new(device.id, *value)).or_default() += record.charged();
-            }
-        }
-        for (value, mapping) in &heap.unmapping {
-            let root = Arc::clone(&mapping.root.lock());
-            if root.payer().id == payer.id && root.is_returning() && *value > 0 {
-                *points.entry(Point::new(device.id, *value)).or_default() += root.charged();
-            }
-        }
-    }
-    points.retain(|point, _| point.fate() == Fate::Unreached);
-    points
-}
-
-/// Whether a try could be served now.
-fn could_serve(owner: &Arc<Owner>, plan: &Plan, nth: Try) -> bool {
-    let mut heap = owner.heap.lock();
-    let Shape::Pool(class) = plan.shape else { return heap.books.room_bytes() >= plan.len };
-    let kind = kind_index(plan.kind);
-    let exact = Class::Exact { bytes: plan.grained };
-    let cached = heap.cache.could_take(kind, class) || heap.cache.could_take(kind, exact);
-    let room = with_payer(&mut heap, owner, plan.kind, |books| books.room_bytes());
-    cached || room >= class.bytes() || nth == Try::Last && room >= plan.grained
-}
-
-/// Sends what a payer has cached, on every device that no other round is emptying, to the
-/// drivers, and waits until it is there. Answers the bytes returned.
-async fn empty_caches(payer: &Arc<Owner>) -> u64 {
-    let mut bytes = 0;
-    for device in life::owners() {
-        if std::mem::replace(&mut device.heap.lock().emptying, true) {
-            continue;
-        }
-        let emptying = Emptying(&device);
-        let kind = if device.id == payer.id { Kind::Device } else { Kind::Pinned };
-        if device.payer(kind).id == payer.id {
-            let emptied = life::with_stops(|stops| {
-                drain::empty_cache(&device, stops, |heap| {
-                    let index = kind_index(kind);
-                    heap.cache.pop_oldest_of(index).map(|(record, class)| (record, index, class))
-                })
-            });
-            if emptied.pending_bytes > 0 {
-                let _ = wait::reach(&device, device.track.submitted()).await;
-                life::drain(&device);
-            }
-            bytes += emptied.returned_bytes + emptied.pending_bytes;
-        }
-        drop(emptying);
-    }
-    bytes
-}
-
-/// A device whose cache a round is emptying.
-struct Emptying<'a>(&'a Arc<Owner>);
-
-impl Drop for Emptying<'_> {
-    fn drop(&mut self) {
-        self.0.heap.lock().emptying = false;
-    }
-}
-
-/// What a payer's memory is kept by, and the totals by label and by call site.
-struct Survey {
-    kept: Kept,
-    labels: Vec<LabelTotal>,
-    sites: Vec<SiteTotal>,
-}
-
-/// Looks through all that a payer pays for; only after a try failed.
-fn survey(payer: &Arc<Owner>) -> Survey {
-    let records = payer.heap.lock().roster.all();
-    let mut kept = Kept::default();
-    let mut labels: BTreeMap<Arc<str>, (u64, u64)> = BTreeMap::new();
-    let mut sites: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-    for record in &records {
-        let bytes = record.charged();
-        if record.is_returning() {
-            note_returning(record, bytes, &mut kept);
-            continue;
-        }
-        if !record.has_handles() && record.exports.load(crate::sync::Ordering::Relaxed) == 0 {
-            continue;
-        }
-        let place = if record.exports.load(crate::sync::Ordering::Relaxed) > 0 {
-            &mut kept.exported_bytes
-        } else if record.is_lent() {
-            &mut kept.lent_bytes
-        } else if record.claims.is_kept() {
-            &mut kept.claimed_bytes
-        } else {
-            &mut kept.live_bytes
-        };
-        *place += bytes;
-        let tag = record.extra.lock().tag.clone();
-        let total = labels.entry(tag.label.unwrap_or_default()).or_default();
-        *total = (total.0 + bytes, total.1 + 1);
-        if let Some(site) = tag.site {
-            let total = sites.entry(site.to_string()).or_default();
-            *total = (total.0 + bytes, total.1 + 1);
-        }
-    }
-    let mut labels: Vec<_> = labels
-        .into_iter()
-        .map(|(label, (bytes, count))| LabelTotal { label, bytes, count })
-        .collect();
-    labels.sort_by_key(|total| std::cmp::Reverse(total.bytes));
-    labels.truncate(LABELS_MAX);
-    let mut sites: Vec<_> = sites
-        .into_iter()
-        .map(|(site, (bytes, count))| SiteTotal { site: Arc::from(site), bytes, count })
-        .collect();
-    sites.sort_by_key(|total| std::cmp::Reverse(total.bytes));
-    Survey { kept, labels, sites }
-}
-
-fn note_returning(record: &Allocation, bytes: u64, kept: &mut Kept) {
-    let mut blocked: Option<Point> = None;
-    record.stamps.for_each_use(|point| {
-        if point.fate() != Fate::Reached {
-            blocked = blocked.max(Some(point));
-        }
-    });
-    match blocked.map(|point| (point, point.fate())) {
-        Some((point, Fate::Unreached)) => {
-            let name = crate::timeline::track(point.device_id()).name();
-            match kept.unreached.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, total)) => *total += bytes,
-                None => kept.unreached.push((name, bytes)),
-            }
-        }
-        Some((_, Fate::Undone)) => kept.lost_bytes += bytes,
-        _ if !record.extra.lock().maps.is_empty() => kept.mapped_bytes += bytes,
-        _ => {}
-    }
-}
-
-fn out_of_memory(owner: &Arc<Owner>, plan: &Plan, rounds: Vec<Round>, immediate: bool) -> Error {
-    let payer = payer_of(owner, plan);
-    let survey = survey(payer);
-    let heap = payer.heap.lock();
-    let books = &heap.books;
-    let report = Report {
-        asked_bytes: plan.len,
-        bin_bytes: match plan.shape {
-            Shape::Pool(class) => class.bytes(),
-            Shape::Small => plan.len,
-        },
-        payer: Arc::clone(&payer.name),
-        budget_bytes: books.budget_bytes(),
-        live_bytes: books.bytes_in(Where::Live),
-        returning_bytes: books.bytes_in(Where::Returning),
-        cached_bytes: books.bytes_in(Where::Cached),
-        staging_bytes: books.bytes_in(Where::Staging),
-        pinned_bytes: books.bytes_in(Where::Pinned),
-        given_away_bytes: books.given_away_bytes(),
-        largest_cached_bytes: heap.cache.largest_bytes(kind_index(plan.kind)),
-        labels: survey.labels,
-        sites: survey.sites,
-        rounds,
-        immediate,
-    };
-    Error::OutOfMemory {
-        device: Arc::clone(&owner.name),
-        asked_bytes: plan.len,
-        held_bytes: books.held(),
-        budget_bytes: books.budget_bytes(),
-        report: Arc::new(report),
-    }
-}
-
 /// Returns the least length of a host buffer that starts on a page and is cached (S9.11).
 pub(crate) fn paged_bytes() -> u64 {
     (64 << 10).max(4 * page_bytes())
 }
 
 const ROUNDS: u64 = 3;
-const LABELS_MAX: usize = 10;

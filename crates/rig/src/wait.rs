@@ -43,7 +43,6 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
 
 /// Blocks in a device's driver for a while, and takes what it says.
 fn block(owner: &Arc<Owner>, value: u64) {
-    tick::start_still(owner);
     let Ok(call) = life::InFlight::new(owner) else { return };
     let blocked = call.driver().block(value, tick::WAIT);
     drop(call);
@@ -155,9 +154,7 @@ impl Future for Reach<'_> {
             commit(owner, value)?;
         }
         let blocking = is_blocking();
-        if !blocking {
-            tick::start_still(owner);
-        }
+        tick::start_still(owner);
         owner.wakers.register(cx.waker());
         if blocking {
             SLEEP.set(Some((Arc::clone(owner), value)));

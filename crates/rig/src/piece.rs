@@ -1,0 +1,301 @@
+//! Copies in pieces through staging (S7.3 to S7.8): host and device on different halves.
+//!
+//! A half is held for one piece; a loss before a leg is reached keeps all bytes of that piece from
+//! the host. Claims are held only while bytes move. Any thread may copy.
+
+use crate::access::{Side as Claimed, claim_host, part_bytes};
+use crate::allocation::owner::Owner;
+use crate::buffer::Buffer;
+use crate::bytes::HostBytes;
+use crate::driver::{Access, Op, Part, Span, Work};
+use crate::error::{Error, Result};
+use crate::files::{read_file, write_file};
+use crate::hand::{Job, Touch, hand_over, merge};
+use crate::open::host_owner;
+use crate::profile::{self, Event, What};
+use crate::staging::{self, Half, Key, Lane};
+use crate::timeline::{DeviceId, Point};
+use crate::wait;
+use std::sync::Arc;
+
+/// Where the host takes a piece from.
+pub(crate) enum Source<'a> {
+    Host(&'a Buffer),
+    File(&'a Buffer),
+    Slice(&'a [u8]),
+}
+
+impl Source<'_> {
+    /// Moves a piece into a half.
+    async fn move_into(&self, offset: u64, into: HostBytes) -> Result<()> {
+        let len = into.len_bytes();
+        match self {
+            Self::Slice(from) => {
+                into.write_slice_near(piece(from, offset, len));
+                Ok(())
+            }
+            Self::Host(buffer) => {
+                let side = Claimed { buffer, access: Access::Read };
+                let _held = claim_host("copy", &[side]).await?;
+                part_bytes(buffer, offset, len)?.copy_near_to(into);
+                Ok(())
+            }
+            Self::File(buffer) => {
+                let side = Claimed { buffer, access: Access::Read };
+                let _held = claim_host("copy", &[side]).await?;
+                into.with_mut(|into| read_file(buffer, offset, into))
+            }
+        }
+    }
+}
+
+fn piece(bytes: &[u8], offset: u64, len: u64) -> &[u8] {
+    // In range: the offsets of pieces of a slice fit its length, which is a `usize`.
+    &bytes[offset as usize..(offset + len) as usize]
+}
+
+/// Where the host puts a piece.
+pub(crate) enum Sink<'a> {
+    Host(&'a Buffer),
+    File(&'a Buffer),
+    Slice(&'a mut [u8]),
+}
+
+impl Sink<'_> {
+    /// Moves a piece out of a half.
+    async fn move_from(&mut self, offset: u64, from: HostBytes) -> Result<()> {
+        let len = from.len_bytes();
+        match self {
+            Self::Slice(into) => {
+                from.read_slice(&mut into[offset as usize..(offset + len) as usize]);
+                Ok(())
+            }
+            Self::Host(buffer) => {
+                let side = Claimed { buffer, access: Access::Write };
+                let _held = claim_host("copy", &[side]).await?;
+                from.copy_to(part_bytes(buffer, offset, len)?);
+                Ok(())
+            }
+            Self::File(buffer) => {
+                let side = Claimed { buffer, access: Access::Write };
+                let _held = claim_host("copy", &[side]).await?;
+                from.with(|from| write_file(buffer, offset, from))
+            }
+        }
+    }
+}
+
+/// Waits until the host may use a half for what `access` says; the half is held.
+async fn half_ready(half: &Half, access: Access) -> Result<()> {
+    wait::follow(&half.at.stamps, access).await
+}
+
+/// The host moves each piece into a half, the device on from there; the last leg is waited for.
+pub(crate) async fn staged_in(src: &Source<'_>, dst: &Buffer) -> Result<()> {
+    let device = &dst.at.owner;
+    let mut lane = Lane::default();
+    let (mut offset, mut last) = (0, None);
+    while offset < dst.len() {
+        let half = staging::take(device, &mut lane).await?;
+        let len = (dst.len() - offset).min(half.len()).min(staging::piece_bytes(device));
+        half_ready(&half, Access::Write).await?;
+        let started = profile::now_ns();
+        src.move_into(offset, half.bytes(len)).await?;
+        note(What::HostMove, DeviceId::HOST, started, len);
+        last = Some(leg_in(device, &half, dst, offset, len).await?);
+        offset += len;
+    }
+    match last {
+        Some(point) => wait::reach(device, point.value()).await,
+        None => Ok(()),
+    }
+}
+
+async fn leg_in(
+    device: &Arc<Owner>,
+    half: &Half,
+    dst: &Buffer,
+    offset: u64,
+    len: u64,
+) -> Result<Point> {
+    let started = profile::now_ns();
+    let from = half.span(len, Access::Read);
+    let to = part_of(dst, offset, len, Access::Write);
+    let touches = [
+        Touch { at: &half.at, access: Access::Read },
+        Touch { at: &dst.at, access: Access::Write },
+    ];
+    let point = device_copy(device, from, to, &touches).await?;
+    note(What::Leg, device.id, started, len);
+    Ok(point)
+}
+
+/// Returns part of a buffer as its memory's own device names it.
+pub(crate) fn part_of(buffer: &Buffer, offset: u64, len: u64, access: Access) -> Span {
+    Span { region: buffer.at.region, offset: buffer.offset() + offset, len, access }
+}
+
+/// A leg outwards that is handed over: its half, where its piece lies, and its point.
+struct Leg {
+    half: Half,
+    offset: u64,
+    len: u64,
+    point: Point,
+}
+
+/// The device moves each piece into a half, the host on from there; the next leg runs meanwhile.
+pub(crate) async fn staged_out(src: &Buffer, dst: &mut Sink<'_>) -> Result<()> {
+    let device = &src.at.owner;
+    let mut lane = Lane::default();
+    let mut offset = 0;
+    let mut running: Option<Leg> = None;
+    while offset < src.len() || running.is_some() {
+        let next = if offset < src.len() {
+            let leg = leg_out(device, src, &mut lane, offset).await?;
+            offset += leg.len;
+            Some(leg)
+        } else {
+            None
+        };
+        if let Some(leg) = std::mem::replace(&mut running, next) {
+            wait::reach(device, leg.point.value()).await?;
+            let started = profile::now_ns();
+            half_ready(&leg.half, Access::Read).await?;
+            dst.move_from(leg.offset, leg.half.bytes(leg.len)).await?;
+            note(What::HostMove, DeviceId::HOST, started, leg.len);
+        }
+    }
+    Ok(())
+}
+
+async fn leg_out(device: &Arc<Owner>, src: &Buffer, lane: &mut Lane, offset: u64) -> Result<Leg> {
+    let half = staging::take(device, lane).await?;
+    let started = profile::now_ns();
+    let len = (src.len() - offset).min(half.len()).min(staging::piece_bytes(device));
+    let from = part_of(src, offset, len, Access::Read);
+    let to = half.span(len, Access::Write);
+    let touches = [
+        Touch { at: &src.at, access: Access::Read },
+        Touch { at: &half.at, access: Access::Write },
+    ];
+    let point = device_copy(device, from, to, &touches).await?;
+    note(What::Leg, device.id, started, len);
+    Ok(Leg { half, offset, len, point })
+}
+
+/// One device moves each piece into a half, another on from there; the last leg is waited for.
+pub(crate) async fn staged_through(src: &Buffer, dst: &Buffer) -> Result<()> {
+    let (from, to) = (&src.at.owner, &dst.at.owner);
+    let shared = match (staging::key_of(from), staging::key_of(to)) {
+        (Key::Host(_), Key::Host(_)) => true,
+        // Between halves of two kinds the host moves the piece (S7.7).
+        _ => false,
+    };
+    let mut out = Lane::default();
+    let mut inward = Lane::default();
+    let (mut offset, mut last) = (0, None);
+    while offset < src.len() {
+        let mut leg = leg_out(from, src, &mut out, offset).await?;
+        let limit = staging::piece_bytes(to);
+        leg.len = leg.len.min(limit);
+        let point = if shared {
+            through_half(to, &leg, dst).await?
+        } else {
+            between_halves(from, to, leg_parts(&leg), &leg.half, dst, &mut inward).await?
+        };
+        offset += leg.len;
+        last = Some(point);
+    }
+    match last {
+        Some(point) => wait::reach(to, point.value()).await,
+        None => Ok(()),
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Piece {
+    offset: u64,
+    len: u64,
+    point: Point,
+}
+
+fn leg_parts(leg: &Leg) -> Piece {
+    Piece { offset: leg.offset, len: leg.len, point: leg.point }
+}
+
+async fn through_half(to: &Arc<Owner>, leg: &Leg, dst: &Buffer) -> Result<Point> {
+    let started = profile::now_ns();
+    let span = leg.half.span_on(to, leg.len, Access::Read)?;
+    let target = part_of(dst, leg.offset, leg.len, Access::Write);
+    let touches = [
+        Touch { at: &leg.half.at, access: Access::Read },
+        Touch { at: &dst.at, access: Access::Write },
+    ];
+    let point = device_copy(to, span, target, &touches).await?;
+    note(What::Leg, to.id, started, leg.len);
+    Ok(point)
+}
+
+async fn between_halves(
+    from: &Arc<Owner>,
+    to: &Arc<Owner>,
+    piece: Piece,
+    half: &Half,
+    dst: &Buffer,
+    lane: &mut Lane,
+) -> Result<Point> {
+    wait::reach(from, piece.point.value()).await?;
+    let (mut done, mut last) = (0, piece.point);
+    while done < piece.len {
+        let other = staging::take(to, lane).await?;
+        let len = (piece.len - done).min(other.len()).min(staging::piece_bytes(to));
+        half_ready(&other, Access::Write).await?;
+        let started = profile::now_ns();
+        half.bytes(done + len).range(done, len).copy_to(other.bytes(len));
+        note(What::HostMove, DeviceId::HOST, started, len);
+        last = leg_in(to, &other, dst, piece.offset + done, len).await?;
+        done += len;
+    }
+    Ok(last)
+}
+
+/// The host reads each piece into a half, and writes it from there.
+pub(crate) async fn file_to_file(src: &Buffer, dst: &Buffer, len: u64) -> Result<()> {
+    let host = host_owner();
+    let mut lane = Lane::default();
+    let mut offset = 0;
+    while offset < len {
+        let half = staging::take(host, &mut lane).await?;
+        let piece = (len - offset).min(half.len());
+        half_ready(&half, Access::Write).await?;
+        Source::File(src).move_into(offset, half.bytes(piece)).await?;
+        Sink::File(dst).move_from(offset, half.bytes(piece)).await?;
+        offset += piece;
+    }
+    Ok(())
+}
+
+/// Hands one copy over to a device.
+pub(crate) async fn device_copy(
+    device: &Arc<Owner>,
+    from: Span,
+    to: Span,
+    touches: &[Touch<'_>],
+) -> Result<Point> {
+    let Some(queue) = device.copy_queue else {
+        let why = Arc::from("this device runs no copies");
+        return Err(Error::Unsupported { device: Arc::clone(&device.name), why });
+    };
+    let parts = [Part { queue, after: Vec::new(), op: Op::Copy { src: 0, dst: 1 } }];
+    let work = Work { prepared: None, parts: &parts, spans: &[from, to] };
+    let touches = merge(touches.iter().copied());
+    let job = Job { call: "copy", work, touches: &touches, waits: &[], releases: &[] };
+    hand_over(device, &job).await
+}
+
+/// Tells a profile of a move of bytes.
+pub(crate) fn note(what: What, device: DeviceId, started_ns: u64, bytes: u64) {
+    if profile::active() {
+        profile::record(&Event { bytes, ..Event::since(started_ns, what, device) });
+    }
+}

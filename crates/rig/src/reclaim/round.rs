@@ -1,0 +1,122 @@
+//! Rounds: what reclaim does between a refusal and the next try (S10.9).
+//!
+//! A round finds what to return without walking what is live. It waits with no lock held; a device
+//! whose cache one round is emptying is left alone by others.
+
+use crate::allocation::owner::Owner;
+use crate::budget::Where;
+use crate::cache::Class;
+use crate::collector;
+use crate::drain::{self, kind_index, with_payer};
+use crate::driver::Kind;
+use crate::life;
+use crate::reclaim::{Plan, ROUNDS, Shape, Try, payer_of};
+use crate::report::Round;
+use crate::timeline::{Fate, Point};
+use crate::wait;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Runs one round for a payer (S10.9). Faults of other devices lose those, and nothing here.
+pub(crate) async fn reclaim(owner: &Arc<Owner>, plan: &Plan, number: u64) -> Round {
+    let payer = payer_of(owner, plan);
+    life::drain_all();
+    let mut round = Round::default();
+    for (point, bytes) in holding_back(payer) {
+        round.waited_bytes += bytes;
+        let _ = wait::reach_point(point).await;
+    }
+    let before = payer.heap.lock().books.bytes_in(Where::Returning);
+    life::drain_all();
+    if number > 1 {
+        collector::run_all();
+        life::drain_all();
+    }
+    let after = payer.heap.lock().books.bytes_in(Where::Returning);
+    let nth = if number == ROUNDS { Try::Last } else { Try::Later };
+    if could_serve(owner, plan, nth) {
+        round.returned_bytes = before.saturating_sub(after);
+        return round;
+    }
+    round.returned_bytes = empty_caches(payer).await;
+    round
+}
+
+/// Returns the points that keep memory of a payer from returning, mappings' ends among them, with
+/// the bytes of each.
+fn holding_back(payer: &Arc<Owner>) -> BTreeMap<Point, u64> {
+    let mut points: BTreeMap<Point, u64> = BTreeMap::new();
+    for device in life::owners() {
+        let heap = device.heap.lock();
+        for (word, records) in &heap.pending {
+            for record in records.iter().filter(|record| record.payer().id == payer.id) {
+                let last = Point::from_word(*word).expect("only points are waited for");
+                *points.entry(last).or_default() += record.charged();
+                record.stamps.for_each_use(|point| {
+                    points.entry(point).or_default();
+                });
+            }
+        }
+        for (value, record) in &heap.leaving {
+            if record.payer().id == payer.id && *value <= device.track.submitted() {
+                *points.entry(Point::new(device.id, *value)).or_default() += record.charged();
+            }
+        }
+        for (value, mapping) in &heap.unmapping {
+            let root = Arc::clone(&mapping.root.lock());
+            if root.payer().id == payer.id && root.is_returning() && *value > 0 {
+                *points.entry(Point::new(device.id, *value)).or_default() += root.charged();
+            }
+        }
+    }
+    points.retain(|point, _| point.fate() == Fate::Unreached);
+    points
+}
+
+/// Whether a try could be served now.
+fn could_serve(owner: &Arc<Owner>, plan: &Plan, nth: Try) -> bool {
+    let mut heap = owner.heap.lock();
+    let Shape::Pool(class) = plan.shape else { return heap.books.room_bytes() >= plan.len };
+    let kind = kind_index(plan.kind);
+    let exact = Class::Exact { bytes: plan.grained };
+    let cached = heap.cache.could_take(kind, class) || heap.cache.could_take(kind, exact);
+    let room = with_payer(&mut heap, owner, plan.kind, |books| books.room_bytes());
+    cached || room >= class.bytes() || nth == Try::Last && room >= plan.grained
+}
+
+/// Sends what a payer has cached, on every device that no other round is emptying, to the
+/// drivers, and waits until it is there. Answers the bytes returned.
+async fn empty_caches(payer: &Arc<Owner>) -> u64 {
+    let mut bytes = 0;
+    for device in life::owners() {
+        if std::mem::replace(&mut device.heap.lock().emptying, true) {
+            continue;
+        }
+        let emptying = Emptying(&device);
+        let kind = if device.id == payer.id { Kind::Device } else { Kind::Pinned };
+        if device.payer(kind).id == payer.id {
+            let emptied = life::with_stops(|stops| {
+                drain::empty_cache(&device, stops, |heap| {
+                    let index = kind_index(kind);
+                    heap.cache.pop_oldest_of(index).map(|(record, class)| (record, index, class))
+                })
+            });
+            if emptied.pending_bytes > 0 {
+                let _ = wait::reach(&device, device.track.submitted()).await;
+                life::drain(&device);
+            }
+            bytes += emptied.returned_bytes + emptied.pending_bytes;
+        }
+        drop(emptying);
+    }
+    bytes
+}
+
+/// A device whose cache a round is emptying.
+struct Emptying<'a>(&'a Arc<Owner>);
+
+impl Drop for Emptying<'_> {
+    fn drop(&mut self) {
+        self.0.heap.lock().emptying = false;
+    }
+}

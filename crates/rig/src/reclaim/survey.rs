@@ -1,0 +1,131 @@
+//! What a payer's memory is kept by: the reasons and totals of the out-of-memory report (S11.1).
+//!
+//! It walks all that the payer pays for, so it runs only after a try failed.
+
+use crate::allocation::Allocation;
+use crate::allocation::owner::Owner;
+use crate::budget::Where;
+use crate::drain::kind_index;
+use crate::error::Error;
+use crate::reclaim::{Plan, Shape, payer_of};
+use crate::report::{Kept, LabelTotal, Report, Round, SiteTotal};
+use crate::sync::Ordering;
+use crate::timeline::{Fate, Point, track};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a payer's memory is kept by, and the totals by label and by call site.
+pub(crate) struct Survey {
+    pub(crate) kept: Kept,
+    labels: Vec<LabelTotal>,
+    sites: Vec<SiteTotal>,
+}
+
+/// Looks through all that a payer pays for; only after a try failed.
+pub(crate) fn survey(payer: &Arc<Owner>) -> Survey {
+    let records = payer.heap.lock().roster.all();
+    let mut kept = Kept::default();
+    let mut labels: BTreeMap<Arc<str>, (u64, u64)> = BTreeMap::new();
+    let mut sites: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for record in &records {
+        let bytes = record.charged();
+        if record.is_returning() {
+            note_returning(record, bytes, &mut kept);
+            continue;
+        }
+        if !record.has_handles() && record.exports.load(Ordering::Relaxed) == 0 {
+            continue;
+        }
+        let place = if record.exports.load(Ordering::Relaxed) > 0 {
+            &mut kept.exported_bytes
+        } else if record.is_lent() {
+            &mut kept.lent_bytes
+        } else if record.claims.is_kept() {
+            &mut kept.claimed_bytes
+        } else {
+            &mut kept.live_bytes
+        };
+        *place += bytes;
+        let tag = record.extra.lock().tag.clone();
+        let total = labels.entry(tag.label.unwrap_or_default()).or_default();
+        *total = (total.0 + bytes, total.1 + 1);
+        if let Some(site) = tag.site {
+            let total = sites.entry(site.to_string()).or_default();
+            *total = (total.0 + bytes, total.1 + 1);
+        }
+    }
+    let mut labels: Vec<_> = labels
+        .into_iter()
+        .map(|(label, (bytes, count))| LabelTotal { label, bytes, count })
+        .collect();
+    labels.sort_by_key(|total| std::cmp::Reverse(total.bytes));
+    labels.truncate(LABELS_MAX);
+    let mut sites: Vec<_> = sites
+        .into_iter()
+        .map(|(site, (bytes, count))| SiteTotal { site: Arc::from(site), bytes, count })
+        .collect();
+    sites.sort_by_key(|total| std::cmp::Reverse(total.bytes));
+    Survey { kept, labels, sites }
+}
+
+fn note_returning(record: &Allocation, bytes: u64, kept: &mut Kept) {
+    let mut blocked: Option<Point> = None;
+    record.stamps.for_each_use(|point| {
+        if point.fate() != Fate::Reached {
+            blocked = blocked.max(Some(point));
+        }
+    });
+    match blocked.map(|point| (point, point.fate())) {
+        Some((point, Fate::Unreached)) => {
+            let name = track(point.device_id()).name();
+            match kept.unreached.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, total)) => *total += bytes,
+                None => kept.unreached.push((name, bytes)),
+            }
+        }
+        Some((_, Fate::Undone)) => kept.lost_bytes += bytes,
+        _ if !record.extra.lock().maps.is_empty() => kept.mapped_bytes += bytes,
+        _ => {}
+    }
+}
+
+pub(crate) fn out_of_memory(
+    owner: &Arc<Owner>,
+    plan: &Plan,
+    rounds: Vec<Round>,
+    immediate: bool,
+) -> Error {
+    let payer = payer_of(owner, plan);
+    let survey = survey(payer);
+    let heap = payer.heap.lock();
+    let books = &heap.books;
+    let report = Report {
+        asked_bytes: plan.len,
+        bin_bytes: match plan.shape {
+            Shape::Pool(class) => class.bytes(),
+            Shape::Small => plan.len,
+        },
+        payer: Arc::clone(&payer.name),
+        budget_bytes: books.budget_bytes(),
+        live_bytes: books.bytes_in(Where::Live),
+        returning_bytes: books.bytes_in(Where::Returning),
+        cached_bytes: books.bytes_in(Where::Cached),
+        staging_bytes: books.bytes_in(Where::Staging),
+        pinned_bytes: books.bytes_in(Where::Pinned),
+        given_away_bytes: books.given_away_bytes(),
+        largest_cached_bytes: heap.cache.largest_bytes(kind_index(plan.kind)),
+        labels: survey.labels,
+        sites: survey.sites,
+        rounds,
+        immediate,
+    };
+    Error::OutOfMemory {
+        device: Arc::clone(&owner.name),
+        asked_bytes: plan.len,
+        held_bytes: books.held(),
+        budget_bytes: books.budget_bytes(),
+        report: Arc::new(report),
+    }
+}
+
+const LABELS_MAX: usize = 10;
