@@ -326,6 +326,15 @@ impl Control {
         assert!(left.is_empty(), "left on {name}:\n  {}", left.join("\n  "));
     }
 
+    /// Waits until every region, mapping, kernel and prepared number is back, but for lent ones.
+    /// Panics after a minute.
+    pub fn await_returned(&self) {
+        self.shared.sleep_until("something was left", |state| {
+            let regions = state.regions.values().all(|live| live.lent);
+            regions && state.kernels.is_empty() && state.prepared.is_empty()
+        });
+    }
+
     fn lives(&self, counts: impl Fn(&Live) -> bool) -> u64 {
         self.shared.lock().regions.values().filter(|live| counts(live)).count() as u64
     }

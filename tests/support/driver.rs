@@ -227,7 +227,7 @@ impl Driver for Scripted {
 
     fn unload(&self, kernel: u64) {
         let (_inside, _) = self.shared.enter(Entry::new(Call::Unload).value(kernel));
-        let there = self.shared.lock().kernels.remove(&kernel).is_some();
+        let there = self.shared.change(|state| state.kernels.remove(&kernel).is_some());
         if !(there && self.shared.functions.unload(kernel)) {
             self.shared.lock().violate(format!("kernel {kernel:#x} is unloaded twice"));
         }
@@ -249,10 +249,11 @@ impl Driver for Scripted {
 
     fn unprepare(&self, prepared: u64) {
         let (_inside, _) = self.shared.enter(Entry::new(Call::Unprepare).value(prepared));
-        let mut state = self.shared.lock();
-        if !state.prepared.remove(&prepared) {
-            state.violate(format!("number {prepared} is unprepared twice"));
-        }
+        self.shared.change(|state| {
+            if !state.prepared.remove(&prepared) {
+                state.violate(format!("number {prepared} is unprepared twice"));
+            }
+        });
     }
 
     fn understands(&self, producer: &dyn Driver) -> bool {

@@ -8,6 +8,7 @@
 mod control;
 mod driver;
 mod log;
+mod opened;
 mod region;
 mod script;
 mod state;
@@ -15,5 +16,6 @@ mod work;
 
 pub use control::Control;
 pub use log::{Call, Entry};
+pub use opened::{Opened, double, drain, point};
 pub use script::{Answer, Completion, Known, Script, Sleep, StopEnd, StopWord};
 pub use state::SCRIPTED_FAULT;

@@ -156,12 +156,11 @@ impl Shared {
     pub(crate) fn give_back(&self, call: Call, region: Region) {
         let bytes = self.lock().regions.get(&region).map_or(0, |live| live.bytes);
         let (_inside, _) = self.enter(Entry::new(call).region(region).bytes(bytes));
-        let live = {
-            let mut state = self.lock();
+        let live = self.change(|state| {
             let live = state.forget(region);
             state.look_at_return(call, region, live.as_ref());
             live
-        };
+        });
         self.pages.free(region);
         if let Some(Live { origin: Origin::Peer(owner, theirs), .. }) = live
             && let Some(theirs) = owner.lock().regions.get_mut(&theirs)

@@ -11,7 +11,9 @@ use crate::allocation::owner::Owner;
 use crate::allocation::{Allocation, Memory, Parts, Ref};
 use crate::borrow;
 use crate::budget::Where;
+use crate::buffer::{StampsNow, stamps_now};
 use crate::bytes::{HostBytes, page_bytes};
+use crate::device::Device;
 use crate::driver::{Access, Alloc, Ask, Kind, Span};
 use crate::error::{Error, Result};
 use crate::life;
@@ -88,6 +90,18 @@ pub(crate) fn key_of(device: &Owner) -> Key {
 /// Returns the bytes of a device's pieces.
 pub(crate) fn piece_bytes(device: &Owner) -> u64 {
     device.facts.piece_bytes.min(device.facts.half_bytes)
+}
+
+impl Device {
+    /// Returns the stamps of a staging half that this device's copies use, or none before it is
+    /// made; for tests.
+    #[doc(hidden)]
+    pub fn half_stamps(&self, slot: usize, half: usize) -> Option<StampsNow> {
+        let sets = SLOTS.lock();
+        let set = sets.iter().find(|set| set.key == key_of(&self.owner))?;
+        let at = set.slots.get(slot)?.get(half)?.at.as_ref()?;
+        Some(stamps_now(&at.stamps))
+    }
 }
 
 /// Takes the lane's next half, whose device is `device`; waits for one at most 200 ms, then makes
