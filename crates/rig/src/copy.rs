@@ -139,14 +139,14 @@ async fn host_copy(src: &Buffer, dst: &Buffer) -> Result<()> {
 /// One device moves all of it, and is waited for.
 async fn direct(by: DeviceId, src: &Buffer, dst: &Buffer) -> Result<()> {
     let device = life::owner_of(by).ok_or_else(|| life::lost_id(by))?;
-    let started = profile::now_ns();
+    let started = profile::begin();
     let from = span_on(&device, src, Access::Read);
     let to = span_on(&device, dst, Access::Write);
     let touches =
         [Touch { at: &src.at, access: Access::Read }, Touch { at: &dst.at, access: Access::Write }];
     let point = device_copy(&device, from, to, &touches).await?;
     wait::reach(&device, point.value()).await?;
-    note(What::DirectCopy, by, started, src.len());
+    note(started, What::DirectCopy, by, src.len());
     Ok(())
 }
 

@@ -48,7 +48,7 @@ pub(crate) struct Job<'a> {
 /// `Lost`, `Misuse::Busy` beside a running closure, `Misuse::Dead`, `Misuse::Rejected`,
 /// `Misuse::TooLarge`.
 pub(crate) async fn hand_over(owner: &Arc<Owner>, job: &Job<'_>) -> Result<Point> {
-    let started = if profile::active() { profile::now_ns() } else { 0 };
+    let begun = profile::begin();
     loop {
         life::check_lost(owner)?;
         let foreign = gather(owner, job)?;
@@ -83,8 +83,8 @@ pub(crate) async fn hand_over(owner: &Arc<Owner>, job: &Job<'_>) -> Result<Point
         let point = offer(owner, job, &queued, &call)?;
         drop((held, turn));
         follow_losses(owner, &queued)?;
-        if started > 0 {
-            note(owner, job, point, started);
+        if begun.is_some() {
+            note(owner, job, point, begun);
         }
         return Ok(point);
     }
@@ -292,14 +292,12 @@ fn same(one: &Ref, other: &Ref) -> bool {
     std::ptr::eq::<Allocation>(&**one, &**other)
 }
 
-fn note(owner: &Owner, job: &Job<'_>, point: Point, started_ns: u64) {
-    let bytes = job.work.spans.iter().map(|span| span.len).sum();
-    let event = Event::since(started_ns, What::Submission, owner.id);
-    profile::record(&Event { value: Some(point.value()), bytes, ..event });
+fn note(owner: &Owner, job: &Job<'_>, point: Point, begun: Option<u64>) {
+    let (value, bytes) = (Some(point.value()), job.work.spans.iter().map(|span| span.len).sum());
+    profile::end(begun, What::Submission, owner.id, |event| Event { value, bytes, ..event });
     for part in job.work.parts {
-        let event = Event::since(started_ns, What::Part(name_of(&part.op)), owner.id);
-        let queue = Some(part.queue as u64);
-        profile::record(&Event { value: Some(point.value()), queue, ..event });
+        let (what, queue) = (What::Part(name_of(&part.op)), Some(part.queue as u64));
+        profile::end(begun, what, owner.id, |event| Event { value, queue, ..event });
     }
 }
 

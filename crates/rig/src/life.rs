@@ -11,6 +11,7 @@
 //! registry's locks are leaves, and no driver is called under them.
 
 use crate::allocation::owner::Owner;
+use crate::budget::Where;
 use crate::drain::{self, Stops};
 use crate::driver::{Driver, Fault, Stopped};
 use crate::error::{Error, Misuse, Result};
@@ -222,9 +223,24 @@ pub(crate) fn drain(owner: &Arc<Owner>) {
             }
         }
     }
+    let begun = profile::begin();
     drain_one(owner);
+    if begun.is_some() {
+        profile::end(begun, What::Drain, owner.id, |event| event);
+        profile::record(&Event::now(holdings(owner), owner.id));
+    }
     if owner.is_stopped() {
         forget_empty(owner);
+    }
+}
+
+/// Returns what a device's account holds, for a profile.
+fn holdings(owner: &Owner) -> What {
+    let heap = owner.heap.lock();
+    What::Held {
+        held_bytes: heap.books.held(),
+        cached_bytes: heap.books.bytes_in(Where::Cached),
+        live_bytes: heap.books.bytes_in(Where::Live),
     }
 }
 

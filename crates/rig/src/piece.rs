@@ -99,9 +99,9 @@ pub(crate) async fn staged_in(src: &Source<'_>, dst: &Buffer) -> Result<()> {
         let half = staging::take(device, &mut lane).await?;
         let len = (dst.len() - offset).min(half.len()).min(staging::piece_bytes(device));
         half_ready(&half, Access::Write).await?;
-        let started = profile::now_ns();
+        let started = profile::begin();
         src.move_into(offset, half.bytes(len)).await?;
-        note(What::HostMove, DeviceId::HOST, started, len);
+        note(started, What::HostMove, DeviceId::HOST, len);
         last = Some(leg_in(device, &half, dst, offset, len).await?);
         offset += len;
     }
@@ -118,7 +118,7 @@ async fn leg_in(
     offset: u64,
     len: u64,
 ) -> Result<Point> {
-    let started = profile::now_ns();
+    let started = profile::begin();
     let from = half.span(len, Access::Read);
     let to = part_of(dst, offset, len, Access::Write);
     let touches = [
@@ -126,7 +126,7 @@ async fn leg_in(
         Touch { at: &dst.at, access: Access::Write },
     ];
     let point = device_copy(device, from, to, &touches).await?;
-    note(What::Leg, device.id, started, len);
+    note(started, What::Leg, device.id, len);
     Ok(point)
 }
 
@@ -159,10 +159,10 @@ pub(crate) async fn staged_out(src: &Buffer, dst: &mut Sink<'_>) -> Result<()> {
         };
         if let Some(leg) = std::mem::replace(&mut running, next) {
             wait::reach(device, leg.point.value()).await?;
-            let started = profile::now_ns();
+            let started = profile::begin();
             half_ready(&leg.half, Access::Read).await?;
             dst.move_from(leg.offset, leg.half.bytes(leg.len)).await?;
-            note(What::HostMove, DeviceId::HOST, started, leg.len);
+            note(started, What::HostMove, DeviceId::HOST, leg.len);
         }
     }
     Ok(())
@@ -170,7 +170,7 @@ pub(crate) async fn staged_out(src: &Buffer, dst: &mut Sink<'_>) -> Result<()> {
 
 async fn leg_out(device: &Arc<Owner>, src: &Buffer, lane: &mut Lane, offset: u64) -> Result<Leg> {
     let half = staging::take(device, lane).await?;
-    let started = profile::now_ns();
+    let started = profile::begin();
     let len = (src.len() - offset).min(half.len()).min(staging::piece_bytes(device));
     let from = part_of(src, offset, len, Access::Read);
     let to = half.span(len, Access::Write);
@@ -179,7 +179,7 @@ async fn leg_out(device: &Arc<Owner>, src: &Buffer, lane: &mut Lane, offset: u64
         Touch { at: &half.at, access: Access::Write },
     ];
     let point = device_copy(device, from, to, &touches).await?;
-    note(What::Leg, device.id, started, len);
+    note(started, What::Leg, device.id, len);
     Ok(Leg { half, offset, len, point })
 }
 
@@ -224,7 +224,7 @@ fn leg_parts(leg: &Leg) -> Piece {
 }
 
 async fn through_half(to: &Arc<Owner>, leg: &Leg, dst: &Buffer) -> Result<Point> {
-    let started = profile::now_ns();
+    let started = profile::begin();
     let span = leg.half.span_on(to, leg.len, Access::Read)?;
     let target = part_of(dst, leg.offset, leg.len, Access::Write);
     let touches = [
@@ -232,7 +232,7 @@ async fn through_half(to: &Arc<Owner>, leg: &Leg, dst: &Buffer) -> Result<Point>
         Touch { at: &dst.at, access: Access::Write },
     ];
     let point = device_copy(to, span, target, &touches).await?;
-    note(What::Leg, to.id, started, leg.len);
+    note(started, What::Leg, to.id, leg.len);
     Ok(point)
 }
 
@@ -250,9 +250,9 @@ async fn between_halves(
         let other = staging::take(to, lane).await?;
         let len = (piece.len - done).min(other.len()).min(staging::piece_bytes(to));
         half_ready(&other, Access::Write).await?;
-        let started = profile::now_ns();
+        let started = profile::begin();
         half.bytes(done + len).range(done, len).copy_to(other.bytes(len));
-        note(What::HostMove, DeviceId::HOST, started, len);
+        note(started, What::HostMove, DeviceId::HOST, len);
         last = leg_in(to, &other, dst, piece.offset + done, len).await?;
         done += len;
     }
@@ -294,8 +294,6 @@ pub(crate) async fn device_copy(
 }
 
 /// Tells a profile of a move of bytes.
-pub(crate) fn note(what: What, device: DeviceId, started_ns: u64, bytes: u64) {
-    if profile::active() {
-        profile::record(&Event { bytes, ..Event::since(started_ns, what, device) });
-    }
+pub(crate) fn note(begun: Option<u64>, what: What, device: DeviceId, bytes: u64) {
+    profile::end(begun, what, device, |event| Event { bytes, ..event });
 }

@@ -9,11 +9,11 @@ mod chrome;
 
 use crate::entry;
 use crate::sync::Mutex;
+use crate::sync::now_ns;
 use crate::timeline::DeviceId;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 /// A profile that runs until it is stopped or dropped.
 #[must_use = "dropping a profile ends it"]
@@ -175,10 +175,21 @@ pub(crate) fn active() -> bool {
     PROFILES.active.load(Ordering::Relaxed)
 }
 
-/// Returns the nanoseconds since the process's first call of this.
-pub(crate) fn now_ns() -> u64 {
-    let since = START.get_or_init(Instant::now).elapsed();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+/// Returns when something begins, if any profile runs.
+pub(crate) fn begin() -> Option<u64> {
+    active().then(now_ns)
+}
+
+/// Records something that began at `begun`, if a profile ran then; `with` tells more of it.
+pub(crate) fn end(
+    begun: Option<u64>,
+    what: What,
+    device: DeviceId,
+    with: impl FnOnce(Event) -> Event,
+) {
+    if let Some(begun) = begun {
+        record(&with(Event::since(begun, what, device)));
+    }
 }
 
 /// Gives an event to every profile that runs. Never called with a lock held.
@@ -269,13 +280,13 @@ const SINK: &str = "a profile sink";
 const EVENTS_MAX: usize = 1 << 20;
 
 static PROFILES: Registry = Registry::new();
-static START: OnceLock<Instant> = OnceLock::new();
 
 #[cfg(all(test, not(rig_loom)))]
 mod tests {
     use crate::entry;
-    use crate::profile::{EVENTS_MAX, Event, Profile, Registry, Sink, Trace, What, now_ns};
+    use crate::profile::{EVENTS_MAX, Event, Profile, Registry, Sink, Trace, What};
     use crate::sync::Mutex;
+    use crate::sync::now_ns;
     use crate::timeline::DeviceId;
     use std::sync::Arc;
     use std::sync::atomic::Ordering;

@@ -10,6 +10,7 @@ use crate::allocation::owner::Owner;
 use crate::claim::{Answer, Ask, Pass};
 use crate::error::{Error, Misuse, Result};
 use crate::life;
+use crate::profile::{self, Event, What};
 use crate::stamp::Stamps;
 use crate::tick;
 use crate::timeline::{Access, DeviceId, Fate, Point};
@@ -111,7 +112,13 @@ pub(crate) async fn reach(owner: &Arc<Owner>, value: u64) -> Result<()> {
     life::look(owner);
     match owner.track.fate(value) {
         Fate::Reached => Ok(()),
-        Fate::Unreached => Reach { owner, value, committed: false }.await,
+        Fate::Unreached => {
+            let begun = profile::begin();
+            let waited = Reach { owner, value, committed: false }.await;
+            let value = Some(value);
+            profile::end(begun, What::Wait, owner.id, |event| Event { value, ..event });
+            waited
+        }
         Fate::Undone | Fate::Dropped => Err(life::lost(owner)),
     }
 }

@@ -10,6 +10,7 @@ use crate::collector;
 use crate::drain::{self, kind_index, with_payer};
 use crate::driver::Kind;
 use crate::life;
+use crate::profile::{self, Event, What};
 use crate::reclaim::{Plan, ROUNDS, Shape, Try, payer_of};
 use crate::report::Round;
 use crate::timeline::{Fate, Point};
@@ -19,6 +20,14 @@ use std::sync::Arc;
 
 /// Runs one round for a payer (S10.9). Faults of other devices lose those, and nothing here.
 pub(crate) async fn reclaim(owner: &Arc<Owner>, plan: &Plan, number: u64) -> Round {
+    let begun = profile::begin();
+    let round = run(owner, plan, number).await;
+    let (what, bytes) = (What::Round(number), round.returned_bytes);
+    profile::end(begun, what, owner.id, |event| Event { bytes, ..event });
+    round
+}
+
+async fn run(owner: &Arc<Owner>, plan: &Plan, number: u64) -> Round {
     let payer = payer_of(owner, plan);
     life::drain_all();
     let mut round = Round::default();
