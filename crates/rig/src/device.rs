@@ -8,7 +8,7 @@ use crate::bin::Bins;
 use crate::budget::Where;
 use crate::cache::Options;
 use crate::drain;
-use crate::driver::{Driver, Facts};
+use crate::driver::{Driver, Facts, Kind};
 use crate::entry;
 use crate::error::{Error, Misuse, Result};
 use crate::life;
@@ -285,7 +285,8 @@ impl Device {
         entry::check("free_cache")?;
         life::drain(&self.owner);
         Ok(returned(life::with_stops(|stops| {
-            drain::empty_cache(&self.owner, stops, |heap| heap.cache.pop_oldest())
+            let device = drain::empty_kind(&self.owner, Kind::Device, stops);
+            device.and(drain::empty_kind(&self.owner, Kind::Pinned, stops))
         })))
     }
 

@@ -193,6 +193,21 @@ pub(crate) fn empty_cache(
     }
 }
 
+/// Sends everything cached of a kind to the driver.
+pub(crate) fn empty_kind(owner: &Arc<Owner>, kind: Kind, stops: &mut Stops) -> Emptied {
+    let mut taken = Vec::new();
+    {
+        let mut heap = owner.heap.lock();
+        heap.cache.pop_all_of(kind_index(kind), |record, class| taken.push((record, class)));
+        for (_, class) in &taken {
+            taken_out(&mut heap, owner, kind, *class);
+        }
+    }
+    let mut emptied = Emptied::default();
+    taken.into_iter().for_each(|(record, _)| emptied.add(record, stops));
+    emptied
+}
+
 /// Sends to the driver what the usage windows of the bins say (S9.14).
 pub(crate) fn reclaim(owner: &Arc<Owner>, stops: &mut Stops) -> Emptied {
     let mut taken = Vec::new();
@@ -216,6 +231,14 @@ pub(crate) struct Emptied {
 }
 
 impl Emptied {
+    /// Returns the sums of both.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            returned_bytes: self.returned_bytes + other.returned_bytes,
+            pending_bytes: self.pending_bytes + other.pending_bytes,
+        }
+    }
+
     fn add(&mut self, record: Arc<Allocation>, stops: &mut Stops) {
         let bytes = record.charged();
         if leave(record, stops) {
@@ -357,7 +380,9 @@ fn release_mapping(mapping: &Arc<Mapping>, stops: &mut Stops) {
 fn run_due(owner: &Arc<Owner>, stops: &mut Stops) {
     let stopped = owner.is_stopped();
     if stopped {
-        let _ = empty_cache(owner, stops, |heap| heap.cache.pop_oldest());
+        for kind in [Kind::Device, Kind::Pinned] {
+            let _ = empty_kind(owner, kind, stops);
+        }
     }
     if owner.track.is_settled() {
         let maps = owner.heap.lock().maps.all();

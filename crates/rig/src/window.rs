@@ -126,14 +126,6 @@ impl Pace {
         self.unchanged_count = step.saturating_add(1);
         if step < steps_ms.len() { steps_ms[step] } else { 5_000 }
     }
-
-    /// Whether every window forgot the last change, so that another scan would find nothing to
-    /// return: until a bin changes, none is needed.
-    pub(crate) const fn settled(&self) -> bool {
-        // After the scan that found the change come five that push it out of the window, the
-        // last of which returns; one more lets emptied bins start anew.
-        self.unchanged_count > PAST_COUNT
-    }
 }
 
 const PAST_COUNT: usize = 5;
@@ -346,23 +338,5 @@ mod tests {
         assert_eq!(pace.after_changes(), 1_000);
         assert_eq!(pace.after_changes(), 1_000);
         assert_eq!(pace.after_none(), 2_000);
-    }
-
-    #[test]
-    fn s9_15_a_settled_pace_has_nothing_left_to_return() {
-        let mut bin = Bin::new();
-        let mut pace = Pace::default();
-        bin.take(4);
-        bin.give_back(3);
-        let mut scan_count = 0;
-        while !pace.settled() {
-            scan_count += 1;
-            let _ms = if bin.scan() { pace.after_changes() } else { pace.after_none() };
-            bin.reclaim();
-        }
-        assert_eq!(scan_count, 7);
-        assert_eq!(bin.counts, Counts { used: 1, available: 0 });
-        pace.after_changes();
-        assert!(!pace.settled());
     }
 }

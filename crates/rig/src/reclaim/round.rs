@@ -104,12 +104,7 @@ async fn empty_caches(payer: &Arc<Owner>) -> u64 {
         let emptying = Emptying(&device);
         let kind = if device.id == payer.id { Kind::Device } else { Kind::Pinned };
         if device.payer(kind).id == payer.id {
-            let emptied = life::with_stops(|stops| {
-                drain::empty_cache(&device, stops, |heap| {
-                    let index = kind_index(kind);
-                    heap.cache.pop_oldest_of(index).map(|(record, class)| (record, index, class))
-                })
-            });
+            let emptied = life::with_stops(|stops| drain::empty_kind(&device, kind, stops));
             if emptied.pending_bytes > 0 {
                 let _ = wait::reach(&device, device.track.submitted()).await;
                 life::drain(&device);
