@@ -189,7 +189,7 @@ impl<T> Cache<T> {
     /// Returns the bytes of all entries of a kind.
     #[cfg(test)]
     pub(crate) const fn bytes(&self, kind: usize) -> u64 {
-        self.kinds[kind].sums.bytes
+        self.kinds[kind].bytes()
     }
 
     /// Returns the bytes of the largest entry of a kind, or 0.
