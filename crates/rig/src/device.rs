@@ -171,6 +171,16 @@ impl Device {
         self.owner.track.why()
     }
 
+    /// Waits until the device is lost, and returns why. It keeps nothing alive and nothing busy:
+    /// the loss is told when something finds it. On the host it never ends.
+    pub async fn lost_async(&self) -> Arc<str> {
+        poll_fn(|cx| {
+            self.owner.loss_wakers.register(cx.waker());
+            self.lost().map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+
     /// Whether nothing of the lost device runs any more (S2.8).
     pub fn is_settled(&self) -> bool {
         self.owner.track.is_settled()

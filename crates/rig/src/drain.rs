@@ -98,7 +98,10 @@ pub(crate) fn retire(record: Arc<Allocation>, stops: &mut Stops) {
 fn come_home(record: Arc<Allocation>, stops: &mut Stops) {
     let owner = Arc::clone(&record.owner);
     if let Some(point) = blocker(&record) {
-        owner.heap.lock().pending.entry(point.word()).or_default().push(record);
+        let mut heap = owner.heap.lock();
+        heap.pending_bytes += record.charged();
+        heap.pending.entry(point.word()).or_default().push(record);
+        drop(heap);
         return owner.note_due();
     }
     {
@@ -148,7 +151,7 @@ fn keep(owner: &Arc<Owner>, record: Arc<Allocation>, kind: Kind, class: Class, s
 }
 
 fn trim_to_cap(heap: &mut Heap, owner: &Arc<Owner>, into: &mut SmallVec<[Arc<Allocation>; 4]>) {
-    let used = heap.live.bytes;
+    let used = heap.live.bytes + heap.pending_bytes;
     while heap.cache.over_cap(used) {
         let Some((record, kind, class)) = heap.cache.pop_oldest() else { return };
         taken_out(heap, owner, kind_of(kind), class);
@@ -432,7 +435,9 @@ fn passed_points(owner: &Owner) -> Vec<Arc<Allocation>> {
     while let Some((&word, _)) = heap.pending.range(from..).next() {
         let point = Point::from_word(word).expect("only points are waited for");
         if matches!(point.fate(), Fate::Reached | Fate::Dropped) {
-            passed.extend(heap.pending.remove(&word).unwrap_or_default());
+            let records = heap.pending.remove(&word).unwrap_or_default();
+            heap.pending_bytes -= records.iter().map(|record| record.charged()).sum::<u64>();
+            passed.extend(records);
             from = word;
         } else if let Some(next) = point.next_device() {
             from = next;

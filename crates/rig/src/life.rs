@@ -135,6 +135,7 @@ pub(crate) fn lose(owner: &Arc<Owner>, why: &Arc<str>) {
         failure.get_or_insert_with(|| (Arc::clone(&owner.name), Arc::clone(why)));
     }
     owner.wakers.wake_all();
+    owner.loss_wakers.wake_all();
     owner.claim_wakers.wake_all();
     if owner.gate.close() == Duty::Stop {
         stop(owner);

@@ -260,6 +260,7 @@ fn new_owner(
         gate: Gate::new(),
         turn: Turn::new(),
         wakers: Wakers::new(),
+        loss_wakers: Wakers::new(),
         claim_wakers: Wakers::new(),
         returns: List::new(),
         unmaps: List::new(),

@@ -22,6 +22,8 @@ pub(crate) struct Heap {
     pub(crate) live: Live,
     /// What waits for a point, by the point's word.
     pub(crate) pending: BTreeMap<u64, Vec<Arc<Allocation>>>,
+    /// The bytes of what is pending: on the way to the cache.
+    pub(crate) pending_bytes: u64,
     /// What goes to the driver once a value is reached.
     pub(crate) leaving: VecDeque<(u64, Arc<Allocation>)>,
     /// The device's mappings that end once a value is reached.
@@ -44,6 +46,7 @@ impl Heap {
             counters: Counters::default(),
             live: Live::default(),
             pending: BTreeMap::new(),
+            pending_bytes: 0,
             leaving: VecDeque::new(),
             unmapping: VecDeque::new(),
             given: Vec::new(),

@@ -27,6 +27,8 @@ pub(crate) struct Owner {
     pub(crate) turn: Turn,
     /// Who waits for the word, a loss or a stop.
     pub(crate) wakers: Wakers,
+    /// Who waits for a loss and for nothing else; they keep the tick from nothing.
+    pub(crate) loss_wakers: Wakers,
     /// Who waits for a claim on this device's memory.
     pub(crate) claim_wakers: Wakers,
     pub(crate) returns: List<Allocation>,
