@@ -34,15 +34,15 @@ fn main() {
     println!("## Host copies\n");
     println!(
         "{} {}, routines: {}. Sources start on a page, destinations at the distance past one; \
-         every page was touched. Ratios are of minima of {rounds} interleaved rounds. GB/s are 10^9 \
-         bytes copied a second.\n",
+         every page was touched. Ratios are of minima of {rounds} interleaved rounds. GB/s are \
+         10^9 bytes copied a second.\n",
         std::env::consts::ARCH,
         std::env::consts::OS,
         names.join(", ")
     );
     let mut table = String::from(
-        "| size | best GB/s (routine, distance) | rig worst / best | goal | rig worst / best at that \
-         distance | memcpy worst / best | mixed worst / best | rig worst: min, median, p90 us |\n\
+        "| size | best GB/s (routine, distance) | rig worst / best | goal | rig worst / best at \
+         that distance | memcpy worst / best | mixed worst / best | rig us: min, median, p90 |\n\
          |---|---|---|---|---|---|---|---|\n",
     );
     for kib in [4, 16, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10] {
@@ -126,8 +126,8 @@ fn row(names: &[&str], cells: &Cells, len: usize) -> String {
         .fold(f64::MAX, f64::min);
     let times = &cells[rig.0][rig.1];
     format!(
-        "| {} KiB | {:.1} ({}, {}) | {:.3} (at {}) | {GOAL} | {:.3} | {:.3} | {:.3} | {:.2}, {:.2}, \
-         {:.2} |\n",
+        "| {} KiB | {:.1} ({}, {}) | {:.3} (at {}) | {GOAL} | {:.3} | {:.3} | {:.3} | {:.2}, \
+         {:.2}, {:.2} |\n",
         len >> 10,
         len as f64 / least(best) / 1e9,
         names[best.0],
