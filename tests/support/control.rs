@@ -314,14 +314,7 @@ impl Control {
     /// Panics if a law was broken, or if a region, mapping, kernel or prepared number is left.
     pub fn check_returned(&self) {
         self.check();
-        let left = {
-            let state = self.shared.lock();
-            let regions = state.regions.iter().filter(|(_, live)| !live.lent);
-            let regions = regions.map(|(region, live)| format!("{region:?}, {live}"));
-            let kernels = state.kernels.keys().map(|kernel| format!("kernel {kernel:#x}"));
-            let prepared = state.prepared.iter().map(|number| format!("prepared {number}"));
-            regions.chain(kernels).chain(prepared).collect::<Vec<_>>()
-        };
+        let left = self.shared.lock().left();
         let name = &self.shared.script.name;
         assert!(left.is_empty(), "left on {name}:\n  {}", left.join("\n  "));
     }
@@ -329,10 +322,10 @@ impl Control {
     /// Waits until every region, mapping, kernel and prepared number is back, but for lent ones.
     /// Panics after a minute.
     pub fn await_returned(&self) {
-        self.shared.sleep_until("something was left", |state| {
-            let regions = state.regions.values().all(|live| live.lent);
-            regions && state.kernels.is_empty() && state.prepared.is_empty()
-        });
+        let returned = |state: &State| state.left().is_empty();
+        if !self.shared.sleeps_until(returned) {
+            self.check_returned();
+        }
     }
 
     fn lives(&self, counts: impl Fn(&Live) -> bool) -> u64 {

@@ -6,6 +6,8 @@ use rig::driver::Fault;
 use rig::memory::function;
 use rig::{Device, Kernel, Opener, Point};
 use std::ops::Deref;
+use std::pin::pin;
+use std::task::{Context, Waker};
 
 /// An open scripted device, and the handle to its driver. It ends with this value: then everything
 /// has to be back at the driver, and no law broken.
@@ -41,10 +43,14 @@ impl Drop for Opened {
         self.device.device_lost("the test is over");
         self.control.answer_stop();
         if std::thread::panicking() {
+            // One look at the stop frees the name; a wait might never end.
+            let mut closing = pin!(self.device.close_async());
+            let _ = closing.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             return;
         }
         self.device.close().expect("only the host cannot be closed");
         if self.control.shared.script.stop_end == StopEnd::Settles {
+            drain(&self.device);
             self.control.await_returned();
         }
         self.control.check();

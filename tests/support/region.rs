@@ -186,6 +186,15 @@ impl State {
         Some(live)
     }
 
+    /// Returns what is not back, lent memory apart, in words.
+    pub(crate) fn left(&self) -> Vec<String> {
+        let regions = self.regions.iter().filter(|(_, live)| !live.lent);
+        let regions = regions.map(|(region, live)| format!("{region:?}, {live}"));
+        let kernels = self.kernels.keys().map(|kernel| format!("kernel {kernel:#x}"));
+        let prepared = self.prepared.iter().map(|number| format!("prepared {number}"));
+        regions.chain(kernels).chain(prepared).collect()
+    }
+
     /// Notes what never came back, but for lent memory and that of a device that never settles.
     pub(crate) fn look_at_drop(&mut self, end: StopEnd) {
         if self.stopped && end == StopEnd::NeverSettles {

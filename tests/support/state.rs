@@ -69,12 +69,20 @@ impl Shared {
 
     /// Sleeps until `ready`; panics when the watchdog's time is over.
     pub(crate) fn sleep_until(&self, what: &str, ready: impl Fn(&State) -> bool) {
+        assert!(self.sleeps_until(ready), "{}: {what} for {WATCHDOG:?}", self.script.name);
+    }
+
+    /// Sleeps until `ready`; answers false when the watchdog's time is over.
+    pub(crate) fn sleeps_until(&self, ready: impl Fn(&State) -> bool) -> bool {
         let until = Instant::now() + WATCHDOG;
         let mut state = self.lock();
         while !ready(&state) {
-            assert!(Instant::now() < until, "{}: {what} for {WATCHDOG:?}", self.script.name);
+            if Instant::now() >= until {
+                return false;
+            }
             state = self.sleep(state, until);
         }
+        true
     }
 
     /// Logs a call, looks at the laws that hold for each, waits at its gate, and decides by the

@@ -6,8 +6,9 @@ use rig::driver::Addressed;
 use rig::{copy, host};
 use rig_support::{Call, Opened, drain};
 
-/// Rows 1 to 5 of vector A: d does not address the host's memory, but maps it.
-pub(crate) fn a_up_to_row_5(scene: &mut Scene) {
+/// Rows 1 to 5 of vector A: d does not address the host's memory, but maps it. Answers where the
+/// half that it maps lies.
+pub(crate) fn a_up_to_row_5(scene: &mut Scene) -> u64 {
     scene.create_h();
     assert_eq!(scene.row(), ["-; -", "", "", "0"]);
     assert!(address(scene.h()).is_multiple_of(page_bytes()));
@@ -21,12 +22,14 @@ pub(crate) fn a_up_to_row_5(scene: &mut Scene) {
     assert_eq!(scene.d.reached(), 1);
     let halves = scene.d.control.calls(Call::ImportHost);
     assert_eq!(halves.iter().map(|half| half.bytes).collect::<Vec<_>>(), [scene.half_bytes]);
-    assert_ne!(scene.mapped(), [address(scene.h())]);
+    let half = halves[0].region.1;
+    assert_ne!(half, address(scene.h()));
     scene.d.control.clear_log();
     scene.double().unwrap();
     assert_eq!(scene.row(), ["-; -", "d:2; d:2", "-; d:1", "2"]);
     assert_eq!((scene.count(Call::Block), scene.d.reached()), (0, 1));
     assert_eq!(foreign_waits(&scene.d), [0]);
+    half
 }
 
 /// Rows 1 to 3 of vector B: as A, through a borrow of H on d.

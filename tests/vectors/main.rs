@@ -4,4 +4,6 @@
 //! Vectors share the names of their devices, and the host's counts: one lock serializes them.
 
 mod copies;
+mod loss;
 mod scene;
+mod uses;

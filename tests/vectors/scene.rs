@@ -99,11 +99,6 @@ impl Scene {
     pub(crate) fn count(&self, call: Call) -> u64 {
         self.d.control.count(call)
     }
-
-    /// Returns the addresses of the memory that d mapped, in order.
-    pub(crate) fn mapped(&self) -> Vec<u64> {
-        mapped_by(&self.d)
-    }
 }
 
 /// Returns the addresses of the host memory that a device mapped, in order.

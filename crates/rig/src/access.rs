@@ -258,7 +258,7 @@ impl Buffer {
             return Err(self.unaddressed("the host addresses this memory only while it is mapped"));
         }
         self.check_addressed()?;
-        self.check_points()?;
+        self.check_losses(Access::Write)?;
         let _call = Call::new(&self.at);
         let record = self.at.record();
         loop {

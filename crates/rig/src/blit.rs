@@ -23,7 +23,7 @@ fn begin(call: &'static str, buffer: &Buffer, access: Access) -> Result<()> {
     if access == Access::Write {
         buffer.check_writable(call)?;
     }
-    buffer.check_devices()?;
+    buffer.check_losses(access)?;
     life::drain(&buffer.at.owner);
     Ok(())
 }

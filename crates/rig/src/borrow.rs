@@ -11,7 +11,7 @@ use crate::allocation::{Allocation, Memory};
 use crate::buffer::{Buffer, On};
 use crate::bytes::HostBytes;
 use crate::device::Device;
-use crate::driver::{Addressed, Import};
+use crate::driver::{Access, Addressed, Import};
 use crate::entry;
 use crate::error::{Misuse, Result};
 use crate::life;
@@ -30,7 +30,7 @@ pub fn borrow(device: &Device, buffer: &Buffer) -> Result<Option<Buffer>> {
     entry::check("borrow")?;
     buffer.check_live("borrow")?;
     life::check_lost(&device.owner)?;
-    buffer.check_points()?;
+    buffer.check_losses(Access::Write)?;
     let (target, root) = (&device.owner, buffer.at.record());
     if target.id == root.owner.id {
         return Ok(Some(buffer.through(On::Owner)));

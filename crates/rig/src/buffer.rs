@@ -17,7 +17,8 @@ use crate::error::{Error, Misuse, Result, check_range};
 use crate::life;
 use crate::open::host_owner;
 use crate::stamp::Stamps;
-use crate::timeline::{Access, Fate, Point};
+use crate::tick;
+use crate::timeline::{Access, DeviceId, Fate, Point};
 use crate::wait;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -97,6 +98,7 @@ pub(crate) fn wrap_foreign(foreign: Foreign) -> Buffer {
         read_only: foreign.read_only,
     });
     record.extra.lock().keeper = foreign.keeper;
+    tick::arm(host_owner());
     Buffer::whole(Ref::new(record), len)
 }
 
@@ -329,21 +331,11 @@ impl Buffer {
         }
     }
 
-    /// Tells a loss by which any point of the memory is not done: what claims, exports and
-    /// borrows need (S12.1).
-    pub(crate) fn check_points(&self) -> Result<()> {
+    /// Tells the losses that an access of the host meets, before it waits for anything: of the
+    /// devices, and of what it follows. Claims, exports and borrows meet those of a write (S12.1).
+    pub(crate) fn check_losses(&self, access: Access) -> Result<()> {
         self.check_devices()?;
-        let mut lost = self
-            .at
-            .stamps
-            .write()
-            .filter(|point| matches!(point.fate(), Fate::Undone | Fate::Dropped));
-        self.at.stamps.for_each_use(|point| {
-            if point.fate() == Fate::Undone {
-                lost = Some(point);
-            }
-        });
-        lost.map_or(Ok(()), |point| Err(life::lost_point(point)))
+        wait::next_point(&self.at.stamps, access, DeviceId::HOST).map(drop)
     }
 }
 

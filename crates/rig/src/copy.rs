@@ -46,8 +46,8 @@ pub async fn copy_async(src: &Buffer, dst: &Buffer) -> Result<()> {
         return Misuse::Overlap.of("copy");
     }
     dst.check_writable("copy")?;
-    src.check_devices()?;
-    dst.check_devices()?;
+    src.check_losses(Access::Read)?;
+    dst.check_losses(Access::Write)?;
     life::drain(&src.at.owner);
     if dst.at.owner.id != src.at.owner.id {
         life::drain(&dst.at.owner);

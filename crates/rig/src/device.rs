@@ -418,13 +418,13 @@ fn stats_of(owner: &Owner) -> DeviceStats {
 /// Returns every device that lives or still holds something, the host first.
 pub fn devices() -> Vec<Device> {
     host_owner();
-    life::owners().iter().map(Device::of).collect()
+    let there = |owner: &&Arc<Owner>| !owner.is_stopped() || !owner.holds_nothing();
+    life::owners().iter().filter(there).map(Device::of).collect()
 }
 
 /// Returns the statistics of every device, and their sums.
 pub fn stats() -> Stats {
-    host_owner();
-    Stats::of(life::owners().iter().map(|owner| stats_of(owner)).collect())
+    Stats::of(devices().iter().map(Device::stats).collect())
 }
 
 /// Returns what every device is and holds, as plain data.

@@ -6,6 +6,7 @@
 use crate::allocation::Ref;
 use crate::buffer::Buffer;
 use crate::claim::{Answer, Ask, Pass};
+use crate::driver::Access;
 use crate::entry;
 use crate::error::{Misuse, Result};
 use crate::sync::{AtomicBool, Mutex, Ordering};
@@ -28,7 +29,7 @@ impl Buffer {
     pub fn claim_read(&self) -> Result<ReadClaim> {
         entry::check("claim_read")?;
         self.check_live("claim_read")?;
-        self.check_points()?;
+        self.check_losses(Access::Write)?;
         let answer = self.at.claims.ask(Ask::KeptRead, self.at.pass(self.token));
         wait::judge_claim("claim_read", &self.at, answer)?;
         Ok(ReadClaim { at: self.at.clone() })
@@ -109,7 +110,7 @@ impl Claims {
             buffer.check_live(CALL)?;
         }
         for buffer in all() {
-            buffer.check_points()?;
+            buffer.check_losses(Access::Write)?;
         }
         let inner = Inner {
             token: NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
@@ -208,7 +209,7 @@ impl Claims {
         if !self.is_exclusive(buffer) {
             return Misuse::NotClaimed.of("consume");
         }
-        buffer.check_points()?;
+        buffer.check_losses(Access::Write)?;
         let record = buffer.at.record();
         record.extra.lock().why = Some(Arc::from(why));
         let ended = wait::block_on(wait::claim("consume", record, Ask::Free, Pass::Exclusive));

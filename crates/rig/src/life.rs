@@ -28,7 +28,7 @@ pub(crate) fn owner_of(id: DeviceId) -> Option<Arc<Owner>> {
     OWNERS.read().iter().find(|owner| owner.id == id).cloned()
 }
 
-/// Returns every device that lives or still holds something, the host first.
+/// Returns every device that lives or is still named, the host first.
 pub(crate) fn owners() -> Vec<Arc<Owner>> {
     OWNERS.read().clone()
 }
@@ -194,16 +194,15 @@ pub(crate) fn poll_stopped(owner: &Arc<Owner>, waker: &Waker) -> Poll<()> {
         }
         owner.wakers.wake_all();
         owner.claim_wakers.wake_all();
-        forget_empty(owner);
+        forget();
     }
     Poll::Ready(())
 }
 
-/// Takes a stopped device that holds nothing out of the registry.
-fn forget_empty(owner: &Arc<Owner>) {
-    if owner.is_stopped() && owner.heap.lock().is_empty() {
-        OWNERS.write().retain(|known| known.id != owner.id);
-    }
+/// Takes the stopped devices that nobody else names out of the registry: nothing comes back to
+/// them any more.
+pub(crate) fn forget() {
+    OWNERS.write().retain(|known| !known.is_stopped() || Arc::strong_count(known) > 1);
 }
 
 /// Looks at what a device's memory waits for, and drains it; never waits (S9.1).
@@ -230,9 +229,6 @@ pub(crate) fn drain(owner: &Arc<Owner>) {
         profile::end(begun, What::Drain, owner.id, |event| event);
         profile::record(&Event::now(holdings(owner), owner.id));
     }
-    if owner.is_stopped() {
-        forget_empty(owner);
-    }
 }
 
 /// Returns what a device's account holds, for a profile.
@@ -248,6 +244,7 @@ fn holdings(owner: &Owner) -> What {
 /// Drains every device; lost ones that still hold something among them.
 pub(crate) fn drain_all() {
     owners().iter().for_each(drain);
+    forget();
 }
 
 fn drain_one(owner: &Arc<Owner>) {

@@ -15,6 +15,7 @@ use crate::gate::Gate;
 use crate::life;
 use crate::list::List;
 use crate::sync::{AtomicBool, Wakers};
+use crate::tick;
 use crate::timeline::{DeviceId, track};
 use crate::turn::Turn;
 use parking_lot::Mutex;
@@ -210,6 +211,7 @@ fn start(name: &Arc<str>, driver: Arc<dyn Driver>, options: CacheOptions) -> Res
         life::lose(&owner, &why);
         return Err(life::lost(&owner));
     }
+    tick::arm(&owner);
     Ok(owner)
 }
 

@@ -101,6 +101,7 @@ pub(crate) fn pass(paces: &mut Vec<Paced>) -> Option<Duration> {
     let ticking: Vec<_> =
         life::owners().into_iter().filter(|owner| owner.ticking.load(Ordering::Relaxed)).collect();
     paces.retain(|paced| ticking.iter().any(|owner| owner.id == paced.id));
+    life::forget();
     let mut next = turn_later().then_some(WAIT);
     for owner in &ticking {
         let at = match paces.iter().position(|paced| paced.id == owner.id) {
@@ -209,16 +210,9 @@ fn scan(owner: &Arc<Owner>) -> bool {
     changed
 }
 
-/// Whether nothing of the device can change by itself any more.
+/// Whether the device has ended, or is the host, and nothing comes back to it any more.
 fn is_quiet(owner: &Owner) -> bool {
-    let idle = owner.track.reached() >= owner.track.submitted() || owner.is_stopped();
-    let stopping = owner.track.is_lost() && !owner.is_stopped();
-    idle && !stopping
-        && owner.returns.is_empty()
-        && owner.unmaps.is_empty()
-        && !owner.wakers.any()
-        && owner.ends.lock().releases.is_empty()
-        && owner.heap.lock().is_empty()
+    (owner.is_host() || owner.is_stopped()) && !owner.wakers.any() && owner.holds_nothing()
 }
 
 /// No wait sleeps longer without looking for losses (S0.7).

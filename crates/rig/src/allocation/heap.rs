@@ -77,9 +77,13 @@ impl Heap {
             && self.given.is_empty())
     }
 
-    /// Whether nothing is left here.
+    /// Whether nothing is here, and nothing that somebody has comes back here.
     pub(crate) fn is_empty(&self) -> bool {
-        self.books.held() == 0 && self.cache.count() == 0 && !self.has_due()
+        self.roster.is_empty()
+            && self.maps.is_empty()
+            && self.live.count == 0
+            && self.cache.count() == 0
+            && !self.has_due()
     }
 }
 
@@ -116,6 +120,10 @@ impl<T> Roster<T> {
         if self.free.len() == self.places.len() {
             *self = Self::default();
         }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.places.len() == self.free.len()
     }
 
     /// Returns what exists now.

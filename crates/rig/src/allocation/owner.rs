@@ -58,6 +58,8 @@ pub(crate) struct Ends {
     pub(crate) foreign: VecDeque<(u64, Point)>,
     /// What is released once a value is done.
     pub(crate) releases: VecDeque<(u64, Arc<dyn Release>)>,
+    /// Kernels and prepared submissions that the driver made and has not dropped.
+    pub(crate) made: u64,
     pub(crate) still: Still,
 }
 
@@ -95,6 +97,7 @@ pub(crate) struct Keep {
 
 impl Keep {
     pub(crate) fn new(owner: &Arc<Owner>, what: Made) -> Self {
+        owner.ends.lock().made += 1;
         let left = Leftover { link: Link::new(), owner: Arc::clone(owner), what };
         Self { left: Arc::new(left) }
     }
@@ -129,6 +132,7 @@ impl Release for Leftover {
             Made::Kernel(number) => self.owner.driver.unload(number),
             Made::Prepared(number) => self.owner.driver.unprepare(number),
         }
+        self.owner.ends.lock().made -= 1;
     }
 }
 
@@ -163,6 +167,15 @@ impl Owner {
     pub(crate) fn is_stopped(&self) -> bool {
         // ORDERING: pairs with the store when the stop ends: the driver runs nothing any more.
         self.stopped.load(Ordering::SeqCst)
+    }
+
+    /// Whether nothing of the device is left, here or in a program's hands, that comes back to it.
+    pub(crate) fn holds_nothing(&self) -> bool {
+        let ends = {
+            let ends = self.ends.lock();
+            ends.releases.is_empty() && ends.made == 0
+        };
+        ends && self.returns.is_empty() && self.unmaps.is_empty() && self.heap.lock().is_empty()
     }
 
     /// Makes the next drain look at what is due.
