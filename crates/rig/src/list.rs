@@ -136,8 +136,11 @@ impl<T: Linked> Drop for Items<T> {
 #[cfg(all(test, not(rig_loom)))]
 mod tests {
     use crate::list::{Link, Linked, List};
+    use std::marker::PhantomData;
+    use std::ptr;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::Ordering::Relaxed;
 
     /// An item with a number, which counts its end where it is told to.
     struct Item {
@@ -159,7 +162,7 @@ mod tests {
 
     impl Drop for Item {
         fn drop(&mut self) {
-            self.ended.fetch_add(1, Ordering::Relaxed);
+            self.ended.fetch_add(1, Relaxed);
         }
     }
 
@@ -191,10 +194,10 @@ mod tests {
             assert_eq!(list.is_empty(), count == 0);
             let taken = list.take_all();
             assert!(list.is_empty());
-            // What comes now is for the next drain.
+            // The first is on its way out: this drain sees what is done to it until it comes.
             items.iter().take(1).cloned().for_each(List::push);
             assert_eq!(taken.map(|item| item.number).collect::<Vec<_>>(), Vec::from_iter(0..count));
-            assert!(list.is_empty(), "the first item was still on its way out when it was pushed");
+            assert!(list.is_empty());
         }
     }
 
@@ -207,7 +210,9 @@ mod tests {
         assert_eq!(Arc::strong_count(&items[0]), 2, "one reference is on the list");
         assert_eq!(numbers(&list), [0, 1]);
         assert_eq!(numbers(&list), [0; 0]);
-        [1, 0].map(|index| List::push(Arc::clone(&items[index])));
+        for index in [1, 0] {
+            List::push(Arc::clone(&items[index]));
+        }
         assert_eq!(numbers(&list), [1, 0]);
         assert_eq!(Arc::strong_count(&items[0]), 1);
     }
@@ -230,51 +235,32 @@ mod tests {
         items.into_iter().for_each(List::push);
         let mut taken = list.take_all();
         assert_eq!(taken.next().map(|item| item.number), Some(0));
-        assert_eq!(ended.load(Ordering::Relaxed), 1);
+        assert_eq!(ended.load(Relaxed), 1);
         drop(taken);
-        assert_eq!(ended.load(Ordering::Relaxed), 4);
+        assert_eq!(ended.load(Relaxed), 4);
         assert_eq!(Arc::strong_count(&list), 1);
     }
 
     #[test]
     fn s4_13_the_end_of_a_list_ends_its_items() {
-        /// An item of a list that it does not keep alive itself, so that the list can end first.
-        struct Lone(Link<Lone>, &'static List<Lone>, Arc<AtomicU32>);
-        impl Linked for Lone {
-            fn link(&self) -> &Link<Self> {
-                &self.0
-            }
-            fn list(&self) -> &List<Self> {
-                self.1
-            }
-        }
-        impl Drop for Lone {
-            fn drop(&mut self) {
-                self.2.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-        let ended = Arc::new(AtomicU32::new(0));
-        let mut whole = List::new();
-        {
-            let list: &'static List<Lone> = Box::leak(Box::new(List::new()));
-            for _ in 0..3 {
-                List::push(Arc::new(Lone(Link::new(), list, Arc::clone(&ended))));
-            }
-            // The same items on a list that ends.
-            whole.head = list.head.swap(std::ptr::null_mut(), Ordering::Relaxed).into();
-        }
-        assert_eq!(ended.load(Ordering::Relaxed), 0);
-        drop(whole);
-        assert_eq!(ended.load(Ordering::Relaxed), 3);
+        let Made { list, items, ended } = made(3);
+        items.into_iter().for_each(List::push);
+        // The items keep their own list alive, so it is another one that ends with them on it.
+        let other =
+            List { head: list.head.swap(ptr::null_mut(), Relaxed).into(), owns: PhantomData };
+        assert_eq!(ended.load(Relaxed), 0);
+        drop(other);
+        assert_eq!(ended.load(Relaxed), 3);
+        assert_eq!(Arc::strong_count(&list), 1);
     }
 
     #[test]
     fn s4_13_the_last_reference_may_be_the_one_on_the_list() {
         let Made { list, items, ended } = made(2);
         items.into_iter().for_each(List::push);
-        assert_eq!(ended.load(Ordering::Relaxed), 0);
+        assert_eq!(ended.load(Relaxed), 0);
         drop(list.take_all());
-        assert_eq!(ended.load(Ordering::Relaxed), 2);
+        assert_eq!(ended.load(Relaxed), 2);
         // The items kept the list alive; nothing does now but this test.
         assert_eq!(Arc::strong_count(&list), 1);
     }
@@ -292,16 +278,16 @@ mod tests {
             }
             for _ in 0..2 {
                 scope.spawn(|| {
-                    while drained.load(Ordering::Relaxed) < 4 * EACH {
+                    while drained.load(Relaxed) < 4 * EACH {
                         let count = list.take_all().count() as u32;
-                        drained.fetch_add(count, Ordering::Relaxed);
+                        drained.fetch_add(count, Relaxed);
                         std::thread::yield_now();
                     }
                 });
             }
         });
-        assert_eq!(drained.load(Ordering::Relaxed), 4 * EACH);
-        assert_eq!(ended.load(Ordering::Relaxed), 4 * EACH);
+        assert_eq!(drained.load(Relaxed), 4 * EACH);
+        assert_eq!(ended.load(Relaxed), 4 * EACH);
         assert!(list.is_empty());
     }
 }
@@ -399,7 +385,7 @@ mod loom_tests {
     fn s9_6_of_two_drains_at_once_each_item_falls_to_one() {
         loom::model(|| {
             let list = Arc::new(List::new());
-            items(&list).map(List::push);
+            items(&list).into_iter().for_each(List::push);
             let other = Arc::clone(&list);
             let draining = thread::spawn(move || other.take_all().count());
             let count = list.take_all().count();

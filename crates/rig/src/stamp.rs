@@ -2,11 +2,12 @@
 //!
 //! Two words serve as long as one device uses the memory; other devices' points spill into a
 //! list. Per device values only grow (S3.2). A use is raised before the write of the same point,
-//! so whoever sees the write sees the use. Any thread may read; whoever raises holds a claim that
-//! keeps conflicting work away. One lock, a leaf, guards the spilled points.
+//! so whoever sees the write sees the use. Any thread may read; whoever raises has the device's
+//! turn, and a claim that keeps conflicting work away. One lock, a leaf, guards the spilled points.
 
-use crate::sync::{AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Mutex, OnceLock, Ordering};
 use crate::timeline::{Access, DeviceId, Fate, Point};
+use smallvec::SmallVec;
 
 /// The record.
 #[derive(Debug)]
@@ -15,20 +16,18 @@ pub(crate) struct Stamps {
     write: AtomicU64,
     /// The word of the last use on the first device that used the memory, or 0.
     first: AtomicU64,
-    /// How many points `more` holds, so that nobody locks for none.
-    spilled: AtomicU64,
-    /// Guards the last uses on further devices.
-    more: Mutex<Vec<Point>>,
+    /// The last uses on further devices, once one used the memory or is about to.
+    more: OnceLock<Box<More>>,
 }
 
 impl Stamps {
     pub(crate) fn new() -> Self {
-        Self {
-            write: AtomicU64::new(0),
-            first: AtomicU64::new(0),
-            spilled: AtomicU64::new(0),
-            more: Mutex::new(Vec::new()),
-        }
+        Self { write: AtomicU64::new(0), first: AtomicU64::new(0), more: OnceLock::new() }
+    }
+
+    /// Makes room for the uses of further devices, so that raising them allocates nothing (S0.8).
+    pub(crate) fn make_room(&self) {
+        let _ = self.more();
     }
 
     /// Returns the point of the last write.
@@ -37,16 +36,15 @@ impl Stamps {
         Point::from_word(self.write.load(Ordering::Acquire))
     }
 
-    /// Calls `f` with the last use of each device.
+    /// Calls `f` with the last use of each device, with no lock held. Allocates nothing.
     pub(crate) fn for_each_use(&self, mut f: impl FnMut(Point)) {
-        // ORDERING: pairs with the exchange in `raise_use`.
+        // ORDERING: pairs with the release in `raise_use`: who sees a point sees its value
+        // assigned.
         if let Some(point) = Point::from_word(self.first.load(Ordering::Acquire)) {
             f(point);
         }
-        // ORDERING: pairs with the release in `raise_use`.
-        if self.spilled.load(Ordering::Acquire) > 0 {
-            let more = self.more.lock().clone();
-            more.into_iter().for_each(f);
+        if let Some(more) = self.more.get() {
+            more.for_each(f);
         }
     }
 
@@ -64,10 +62,10 @@ impl Stamps {
         }
     }
 
-    /// Notes a use, and the write if it is one.
+    /// Notes a use, and the write if it is one. The caller has the turn of the point's device.
     pub(crate) fn raise(&self, point: Point, access: Access) {
         self.raise_use(point);
-        if access == Access::Write {
+        if access == Access::Write && !is_later(self.write.load(Ordering::Relaxed), point) {
             // ORDERING: releases the use before it, to `write`.
             self.write.store(point.word(), Ordering::Release);
         }
@@ -75,28 +73,23 @@ impl Stamps {
 
     fn raise_use(&self, point: Point) {
         let mut first = self.first.load(Ordering::Relaxed);
-        while first == 0 || same_device(first, point) {
-            if first >= point.word() {
-                return;
-            }
-            // ORDERING: releases to `for_each_use`, for the acquire there.
-            match self.first.compare_exchange_weak(
-                first,
-                point.word(),
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            ) {
+        if first == 0 {
+            // ORDERING: releases the value's assignment, to `for_each_use`. An exchange, since
+            // another device may come first.
+            match self.first.compare_exchange(0, point.word(), Ordering::Release, Ordering::Relaxed)
+            {
                 Ok(_) => return,
                 Err(now) => first = now,
             }
         }
-        let mut more = self.more.lock();
-        match more.iter_mut().find(|known| known.device_id() == point.device_id()) {
-            Some(known) => *known = (*known).max(point),
-            None => more.push(point),
+        if is_same_device(first, point) {
+            if first < point.word() {
+                // ORDERING: as above. A store, since only the device's own turn comes here.
+                self.first.store(point.word(), Ordering::Release);
+            }
+        } else {
+            self.more().raise(point);
         }
-        // ORDERING: pairs with the acquire in `for_each_use`.
-        self.spilled.store(more.len() as u64, Ordering::Release);
     }
 
     /// Whether there is no point at all.
@@ -105,37 +98,393 @@ impl Stamps {
     }
 
     /// Forgets what no next user has to follow: all but unreached points. Nobody else has the
-    /// allocation.
+    /// allocation. Allocates nothing.
     pub(crate) fn forget_done(&self) {
         if self.is_empty() {
             return;
         }
         let stays = |point: &Point| point.fate() == Fate::Unreached;
-        let mut kept = Vec::new();
-        self.for_each_use(|point| kept.extend(stays(&point).then_some(point)));
         let write = self.write().filter(stays);
-        self.clear();
-        kept.into_iter().for_each(|point| self.raise_use(point));
+        let mut first = Point::from_word(self.first.load(Ordering::Relaxed)).filter(stays);
+        if let Some(more) = self.more.get() {
+            first = more.forget(stays, first);
+        }
         self.write.store(write.map_or(0, Point::word), Ordering::Relaxed);
+        self.first.store(first.map_or(0, Point::word), Ordering::Relaxed);
     }
 
     /// Forgets everything. Nobody else has the allocation.
     pub(crate) fn clear(&self) {
         self.write.store(0, Ordering::Relaxed);
         self.first.store(0, Ordering::Relaxed);
-        if self.spilled.load(Ordering::Relaxed) > 0 {
-            self.more.lock().clear();
-            self.spilled.store(0, Ordering::Relaxed);
+        if let Some(more) = self.more.get() {
+            more.forget(|_| false, None);
         }
     }
 
-    /// Takes over the record of an allocation whose memory moves here.
+    /// Takes over the record of an allocation whose memory moves here. Nobody else has this one.
     pub(crate) fn take_over(&self, other: &Self) {
         other.for_each_use(|point| self.raise_use(point));
-        self.write.store(other.write.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.write.store(other.write().map_or(0, Point::word), Ordering::Relaxed);
+    }
+
+    fn more(&self) -> &More {
+        self.more.get_or_init(|| {
+            let (count, points) = (AtomicU32::new(0), Mutex::new(SmallVec::new()));
+            Box::new(More { count, points })
+        })
     }
 }
 
-fn same_device(word: u64, point: Point) -> bool {
+/// The last uses on further devices.
+#[derive(Debug)]
+struct More {
+    /// How many points there are, so that nobody locks for none.
+    count: AtomicU32,
+    /// Guards the points, one a device; while the memory serves one buffer none goes away.
+    points: Mutex<SmallVec<[Point; FEW]>>,
+}
+
+impl More {
+    fn for_each(&self, mut f: impl FnMut(Point)) {
+        let mut from = 0;
+        // ORDERING: pairs with the release in `raise`: who sees a write sees its use counted.
+        while from < self.count.load(Ordering::Acquire) as usize {
+            // A few at a time, since `f` is called without the lock.
+            let mut few = [None; FEW];
+            for (to, point) in few.iter_mut().zip(self.points.lock().iter().skip(from)) {
+                *to = Some(*point);
+            }
+            few.into_iter().flatten().for_each(&mut f);
+            from += FEW;
+        }
+    }
+
+    fn raise(&self, point: Point) {
+        let mut points = self.points.lock();
+        match points.iter_mut().find(|known| known.device_id() == point.device_id()) {
+            Some(known) => *known = (*known).max(point),
+            None => points.push(point),
+        }
+        // ORDERING: pairs with the acquire in `for_each`.
+        self.count.store(points.len() as u32, Ordering::Release);
+    }
+
+    /// Forgets what does not stay; answers the first device's point, one of these if it has none.
+    fn forget(&self, stays: impl Fn(&Point) -> bool, first: Option<Point>) -> Option<Point> {
+        let mut points = self.points.lock();
+        points.retain(|point| stays(point));
+        let first = first.or_else(|| points.pop());
+        self.count.store(points.len() as u32, Ordering::Relaxed);
+        first
+    }
+}
+
+fn is_same_device(word: u64, point: Point) -> bool {
     Point::from_word(word).is_some_and(|known| known.device_id() == point.device_id())
+}
+
+fn is_later(word: u64, point: Point) -> bool {
+    is_same_device(word, point) && word > point.word()
+}
+
+/// How many further devices have room from the start.
+const FEW: usize = 6;
+
+#[cfg(all(test, not(rig_loom)))]
+mod tests {
+    use crate::stamp::{FEW, Stamps};
+    use crate::timeline::{Access, DeviceId, Point, VALUE_MAX, track};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU16, Ordering};
+
+    const D: DeviceId = DeviceId(1);
+    const E: DeviceId = DeviceId(2);
+    const F: DeviceId = DeviceId(3);
+
+    fn at(device: DeviceId, value: u64) -> Point {
+        Point::new(device, value)
+    }
+
+    fn uses(stamps: &Stamps) -> Vec<Point> {
+        let mut points = Vec::new();
+        stamps.for_each_use(|point| points.push(point));
+        points.sort_unstable();
+        points
+    }
+
+    fn followed(stamps: &Stamps, access: Access, by: DeviceId) -> Vec<Point> {
+        let mut points = Vec::new();
+        stamps.for_each_followed(access, by, |point| points.push(point));
+        points.sort_unstable();
+        points
+    }
+
+    /// A record with uses of three devices and a write of the second.
+    fn used() -> Stamps {
+        let stamps = Stamps::new();
+        stamps.raise(at(D, 4), Access::Read);
+        stamps.raise(at(E, 2), Access::Write);
+        stamps.raise(at(E, 5), Access::Read);
+        stamps.raise(at(F, 1), Access::Read);
+        stamps
+    }
+
+    /// A device of its own for a test that needs fates, with 9 values of which 3 are reached.
+    fn device() -> DeviceId {
+        static NEXT: AtomicU16 = AtomicU16::new(60_000);
+        let id = DeviceId(NEXT.fetch_add(1, Ordering::Relaxed));
+        track(id).start(&Arc::from("test"), 0);
+        (1..=9).for_each(|value| track(id).assign(value));
+        track(id).raise(3);
+        id
+    }
+
+    #[test]
+    fn s3_1_the_record_is_the_last_write_and_the_last_use_of_each_device() {
+        let stamps = Stamps::new();
+        assert_eq!((stamps.write(), uses(&stamps), stamps.is_empty()), (None, vec![], true));
+        let stamps = used();
+        assert_eq!(stamps.write(), Some(at(E, 2)));
+        assert_eq!(uses(&stamps), [at(D, 4), at(E, 5), at(F, 1)]);
+        assert!(!stamps.is_empty());
+    }
+
+    #[test]
+    fn s3_2_reading_sets_the_use_and_writing_sets_both() {
+        for device in [D, E] {
+            let stamps = Stamps::new();
+            stamps.raise(at(D, 1), Access::Read);
+            assert_eq!((stamps.write(), uses(&stamps)), (None, vec![at(D, 1)]));
+            stamps.raise(at(device, 2), Access::Write);
+            assert_eq!(stamps.write(), Some(at(device, 2)));
+            assert!(uses(&stamps).contains(&at(device, 2)));
+        }
+    }
+
+    #[test]
+    fn s3_2_per_device_values_only_grow() {
+        for device in [D, E] {
+            let stamps = Stamps::new();
+            stamps.raise(at(D, 1), Access::Read);
+            stamps.raise(at(device, 7), Access::Write);
+            for (value, access) in [(6, Access::Read), (5, Access::Write), (7, Access::Read)] {
+                stamps.raise(at(device, value), access);
+                assert_eq!(stamps.write(), Some(at(device, 7)));
+                assert_eq!(uses(&stamps).last(), Some(&at(device, 7)));
+            }
+            stamps.raise(at(device, VALUE_MAX), Access::Write);
+            assert_eq!(stamps.write(), Some(at(device, VALUE_MAX)));
+            assert_eq!(uses(&stamps).last(), Some(&at(device, VALUE_MAX)));
+        }
+    }
+
+    #[test]
+    fn s3_2_another_devices_write_replaces_the_write_whatever_its_value() {
+        let stamps = Stamps::new();
+        stamps.raise(at(E, 9), Access::Write);
+        stamps.raise(at(D, 1), Access::Write);
+        assert_eq!(stamps.write(), Some(at(D, 1)));
+        assert_eq!(uses(&stamps), [at(D, 1), at(E, 9)]);
+        stamps.raise(at(E, 10), Access::Write);
+        assert_eq!(stamps.write(), Some(at(E, 10)));
+    }
+
+    #[test]
+    fn s3_1_the_uses_of_many_devices_are_each_kept() {
+        for count in [1, 2, FEW, FEW + 1, FEW + 2, 2 * FEW + 1, 2 * FEW + 2, 100] {
+            let stamps = Stamps::new();
+            let points = |value| (1..=count as u16).map(move |id| at(DeviceId(id), value));
+            points(1).for_each(|point| stamps.raise(point, Access::Read));
+            points(2).rev().for_each(|point| stamps.raise(point, Access::Read));
+            assert_eq!(uses(&stamps), points(2).collect::<Vec<_>>(), "{count} devices");
+            assert_eq!(stamps.write(), None);
+        }
+    }
+
+    #[test]
+    fn s3_6_points_stay_after_they_are_reached() {
+        let (stamps, device) = (Stamps::new(), device());
+        stamps.raise(at(device, 3), Access::Write);
+        assert_eq!((stamps.write(), uses(&stamps)), (Some(at(device, 3)), vec![at(device, 3)]));
+    }
+
+    #[test]
+    fn s3_7_f1_a_read_by_a_device_follows_anothers_write() {
+        let stamps = used();
+        assert_eq!(followed(&stamps, Access::Read, D), [at(E, 2)]);
+        assert_eq!(followed(&stamps, Access::Read, E), []);
+        assert_eq!(followed(&Stamps::new(), Access::Read, D), []);
+    }
+
+    #[test]
+    fn s3_7_f2_a_write_by_a_device_follows_every_others_use() {
+        let stamps = used();
+        assert_eq!(followed(&stamps, Access::Write, D), [at(E, 5), at(F, 1)]);
+        assert_eq!(followed(&stamps, Access::Write, E), [at(D, 4), at(F, 1)]);
+        assert_eq!(followed(&stamps, Access::Write, F), [at(D, 4), at(E, 5)]);
+        assert_eq!(followed(&stamps, Access::Write, DeviceId(9)), uses(&stamps));
+    }
+
+    #[test]
+    fn s3_7_f3_a_read_by_the_host_follows_the_write() {
+        assert_eq!(followed(&used(), Access::Read, DeviceId::HOST), [at(E, 2)]);
+        let read_only = Stamps::new();
+        read_only.raise(at(D, 1), Access::Read);
+        assert_eq!(followed(&read_only, Access::Read, DeviceId::HOST), []);
+    }
+
+    #[test]
+    fn s3_7_f4_a_write_by_the_host_follows_every_use() {
+        let stamps = used();
+        assert_eq!(followed(&stamps, Access::Write, DeviceId::HOST), uses(&stamps));
+    }
+
+    #[test]
+    fn s3_4_looking_raises_nothing() {
+        let stamps = used();
+        let before = (stamps.write(), uses(&stamps));
+        followed(&stamps, Access::Write, DeviceId::HOST);
+        stamps.make_room();
+        assert_eq!((stamps.write(), uses(&stamps)), before);
+    }
+
+    #[test]
+    fn s3_5_a_cleared_record_has_no_stamps_and_takes_new_ones() {
+        let stamps = used();
+        stamps.clear();
+        assert_eq!((stamps.write(), uses(&stamps), stamps.is_empty()), (None, vec![], true));
+        stamps.raise(at(F, 1), Access::Read);
+        stamps.raise(at(E, 1), Access::Write);
+        assert_eq!((stamps.write(), uses(&stamps)), (Some(at(E, 1)), vec![at(E, 1), at(F, 1)]));
+    }
+
+    #[test]
+    fn s3_5_only_unreached_points_stay_for_the_next_buffer() {
+        // Which of three devices have an unreached use, in every combination.
+        for unreached in 0..8 {
+            let (stamps, ids) = (Stamps::new(), [device(), device(), device()]);
+            let value_of = |index: usize| if unreached >> index & 1 == 1 { 4 } else { 3 };
+            for (index, id) in ids.into_iter().enumerate() {
+                stamps.raise(at(id, value_of(index)), Access::Read);
+            }
+            stamps.raise(at(ids[1], value_of(1)), Access::Write);
+            let points = uses(&stamps);
+            stamps.forget_done();
+            let stay: Vec<_> = points.into_iter().filter(|point| point.value() == 4).collect();
+            assert_eq!(uses(&stamps), stay, "{unreached:03b}");
+            assert_eq!(stamps.write(), (value_of(1) == 4).then(|| at(ids[1], 4)));
+            assert_eq!(stamps.is_empty(), stay.is_empty());
+            // The record goes on as any other.
+            ids.iter().for_each(|id| stamps.raise(at(*id, 5), Access::Read));
+            assert_eq!(uses(&stamps), ids.map(|id| at(id, 5)));
+        }
+    }
+
+    #[test]
+    fn s12_3_what_a_lost_device_left_goes_with_the_memory_to_no_next_buffer() {
+        let (stamps, lost, other) = (Stamps::new(), device(), device());
+        stamps.raise(at(other, 4), Access::Read);
+        stamps.raise(at(lost, 4), Access::Write);
+        track(lost).lose(&Arc::from("gone"));
+        track(lost).settle();
+        stamps.forget_done();
+        assert_eq!((stamps.write(), uses(&stamps)), (None, vec![at(other, 4)]));
+    }
+
+    #[test]
+    fn s4_15_a_record_moves_whole_and_the_old_one_stays() {
+        for from in [Stamps::new(), used()] {
+            let to = Stamps::new();
+            to.take_over(&from);
+            assert_eq!((to.write(), uses(&to)), (from.write(), uses(&from)));
+        }
+    }
+}
+
+#[cfg(all(test, rig_loom))]
+mod loom_tests {
+    use crate::stamp::Stamps;
+    use crate::timeline::{Access, DeviceId, Point, Track};
+    use loom::sync::Arc;
+    use loom::thread;
+
+    const D: DeviceId = DeviceId(1);
+    const E: DeviceId = DeviceId(2);
+
+    fn at(device: DeviceId, value: u64) -> Point {
+        Point::new(device, value)
+    }
+
+    /// The value of each device's last use, 0 for none.
+    fn uses(stamps: &Stamps) -> [u64; 2] {
+        let mut values = [0; 2];
+        stamps.for_each_use(|point| {
+            let value = &mut values[point.device_id().index() as usize - 1];
+            assert_eq!(*value, 0, "each device stands there once");
+            *value = point.value();
+        });
+        values
+    }
+
+    #[test]
+    fn s3_2_who_sees_a_write_sees_its_use_and_values_only_grow() {
+        loom::model(|| {
+            let stamps = Arc::new(Stamps::new());
+            let reader = Arc::clone(&stamps);
+            let reading = thread::spawn(move || {
+                reader.raise(at(D, 1), Access::Read);
+                reader.raise(at(D, 2), Access::Read);
+            });
+            let writer = Arc::clone(&stamps);
+            let writing = thread::spawn(move || writer.raise(at(E, 1), Access::Write));
+            let write = stamps.write();
+            let before = uses(&stamps);
+            assert!(write.is_none_or(|point| point == at(E, 1) && before[1] == 1));
+            let after = uses(&stamps);
+            assert!(before[0] <= after[0] && before[1] <= after[1]);
+            reading.join().unwrap();
+            writing.join().unwrap();
+            assert_eq!((stamps.write(), uses(&stamps)), (Some(at(E, 1)), [2, 1]));
+        });
+    }
+
+    #[test]
+    fn s3_1_of_two_devices_that_use_the_memory_first_none_is_forgotten() {
+        loom::model(|| {
+            let stamps = Arc::new(Stamps::new());
+            let others = [D, E].map(|device| {
+                let stamps = Arc::clone(&stamps);
+                thread::spawn(move || {
+                    stamps.raise(at(device, 1), Access::Read);
+                    assert_eq!(uses(&stamps)[device.index() as usize - 1], 1);
+                })
+            });
+            for thread in others {
+                thread.join().unwrap();
+            }
+            assert_eq!(uses(&stamps), [1, 1]);
+        });
+    }
+
+    #[test]
+    fn s3_3_who_sees_a_stamp_sees_its_value_assigned() {
+        loom::model(|| {
+            let shared = Arc::new((Stamps::new(), [Track::new(), Track::new()]));
+            let others = [D, E].map(|device| {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || {
+                    shared.1[device.index() as usize - 1].assign(1);
+                    shared.0.raise(at(device, 1), Access::Read);
+                })
+            });
+            shared.0.for_each_use(|point| {
+                let track = &shared.1[point.device_id().index() as usize - 1];
+                assert!(track.submitted() >= point.value());
+            });
+            for thread in others {
+                thread.join().unwrap();
+            }
+        });
+    }
 }

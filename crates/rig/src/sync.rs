@@ -4,7 +4,6 @@
 //! of the types built on them. Statics use `std` directly, since loom's types cannot be constants.
 //! Any thread may use anything here; each lock says at its field what it guards.
 
-use std::sync::OnceLock;
 use std::task::Waker;
 use std::time::Instant;
 
@@ -41,11 +40,16 @@ pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
 #[cfg(not(rig_loom))]
 pub(crate) use parking_lot::Mutex;
 
+#[cfg(not(rig_loom))]
+pub(crate) use std::sync::OnceLock;
+
 #[cfg(rig_loom)]
-pub(crate) use self::checked::Mutex;
+pub(crate) use self::checked::{Mutex, OnceLock};
 
 #[cfg(rig_loom)]
 mod checked {
+    use loom::sync::atomic::{AtomicBool, Ordering};
+
     /// Loom's mutex with the face of `parking_lot`'s.
     #[derive(Debug, Default)]
     pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
@@ -62,11 +66,46 @@ mod checked {
             }
         }
     }
+
+    /// A `OnceLock` whose order the model checker sees.
+    #[derive(Debug)]
+    pub(crate) struct OnceLock<T> {
+        value: std::sync::OnceLock<T>,
+        is_set: AtomicBool,
+        /// Guards the setting of `value` and `is_set` together.
+        setting: Mutex<()>,
+    }
+
+    impl<T> OnceLock<T> {
+        pub(crate) fn new() -> Self {
+            let (value, setting) = (std::sync::OnceLock::new(), Mutex::new(()));
+            Self { value, is_set: AtomicBool::new(false), setting }
+        }
+
+        pub(crate) fn get(&self) -> Option<&T> {
+            // ORDERING: pairs with the store in `get_or_init`.
+            if self.is_set.load(Ordering::Acquire) { self.value.get() } else { None }
+        }
+
+        pub(crate) fn get_or_init(&self, init: impl FnOnce() -> T) -> &T {
+            let _setting = self.setting.lock();
+            let value = self.value.get_or_init(init);
+            // ORDERING: pairs with the load in `get`.
+            self.is_set.store(true, Ordering::Release);
+            value
+        }
+
+        pub(crate) fn set(&self, value: T) -> Result<(), T> {
+            let mut own = Some(value);
+            self.get_or_init(|| own.take().expect("a value is set once"));
+            own.map_or(Ok(()), Err)
+        }
+    }
 }
 
 /// Returns the nanoseconds since the process first asked.
 pub(crate) fn now_ns() -> u64 {
-    static START: OnceLock<Instant> = OnceLock::new();
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 

@@ -6,9 +6,9 @@
 //! reached after it (S2.8). Tracks live for ever in chunks that are made when first needed, 65,535
 //! at most (S1.5), so that an old point can always be judged. Any thread may call anything here.
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, OnceLock, Ordering};
 use std::num::NonZeroU64;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// A device's index. It is never used again (S1.5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -231,8 +231,8 @@ const LOST: u64 = 1 << 63;
 const SETTLED: u64 = 1 << 62;
 const CHUNK: usize = 64;
 
-static TRACKS: [OnceLock<Box<[Track]>>; (1 << 16) / CHUNK] =
-    [const { OnceLock::new() }; (1 << 16) / CHUNK];
+static TRACKS: [std::sync::OnceLock<Box<[Track]>>; (1 << 16) / CHUNK] =
+    [const { std::sync::OnceLock::new() }; (1 << 16) / CHUNK];
 
 #[cfg(all(test, not(rig_loom)))]
 mod tests {
