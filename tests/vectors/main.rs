@@ -3,7 +3,9 @@
 //!
 //! Vectors share the names of their devices, and the host's counts: one lock serializes them.
 
+mod budget;
 mod copies;
 mod loss;
 mod scene;
+mod small;
 mod uses;
