@@ -27,8 +27,7 @@ use crate::claim::{Ask, Claims, Pass};
 use crate::driver::{Addressed, Kind, Region};
 use crate::list::{Link, Linked, List};
 use crate::stamp::Stamps;
-use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
-use std::any::Any;
+use crate::sync::{AtomicU32, AtomicU64, BoxAny, Mutex, Ordering};
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -96,10 +95,7 @@ pub(crate) struct Extra {
 }
 
 /// What keeps wrapped memory alive; dropped in a drain, after the memory's return.
-#[cfg(not(target_family = "wasm"))]
-pub(crate) type Keeper = Box<dyn Any + Send>;
-#[cfg(target_family = "wasm")]
-pub(crate) type Keeper = Box<dyn Any>;
+pub(crate) type Keeper = BoxAny;
 
 /// How people find an allocation again.
 #[derive(Clone, Default, Debug)]

@@ -5,7 +5,7 @@
 
 use crate::allocation::owner::Release;
 use crate::entry;
-use crate::sync::{AtomicU32, Mutex, Ordering};
+use crate::sync::{AtomicU32, BoxOnce, MaybeSend, Mutex, Ordering};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -18,38 +18,21 @@ struct Kept {
     /// Submissions that named it and are not done.
     pending: AtomicU32,
     /// Guards the release, which is taken once. A leaf lock.
-    release: Mutex<Option<Released>>,
+    release: Mutex<Option<BoxOnce>>,
 }
-
-#[cfg(not(target_family = "wasm"))]
-type Released = Box<dyn FnOnce() + Send>;
-#[cfg(target_family = "wasm")]
-type Released = Box<dyn FnOnce()>;
 
 impl Hold {
     /// Makes a hold that calls `release` once the submissions that name it are done; when it is
     /// dropped, if none named it.
-    #[cfg(not(target_family = "wasm"))]
-    pub fn new(release: impl FnOnce() + Send + 'static) -> Self {
-        Self::of(Box::new(release))
-    }
-
-    /// Makes a hold that calls `release` once the submissions that name it are done; when it is
-    /// dropped, if none named it.
-    #[cfg(target_family = "wasm")]
-    pub fn new(release: impl FnOnce() + 'static) -> Self {
-        Self::of(Box::new(release))
+    pub fn new(release: impl FnOnce() + MaybeSend + 'static) -> Self {
+        let release: BoxOnce = Box::new(release);
+        let release = Mutex::new(Some(release));
+        Self { kept: Arc::new(Kept { pending: AtomicU32::new(0), release }) }
     }
 
     /// Makes a hold that keeps a value and drops it then.
-    #[cfg(not(target_family = "wasm"))]
-    pub fn keep(value: impl Send + 'static) -> Self {
+    pub fn keep(value: impl MaybeSend + 'static) -> Self {
         Self::new(move || drop(value))
-    }
-
-    fn of(release: Released) -> Self {
-        let release = Mutex::new(Some(release));
-        Self { kept: Arc::new(Kept { pending: AtomicU32::new(0), release }) }
     }
 
     /// Counts one more submission, and answers what its end calls.

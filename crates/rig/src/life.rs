@@ -17,7 +17,7 @@ use crate::driver::{Driver, Fault, Stopped};
 use crate::error::{Error, Misuse, Result};
 use crate::gate::Duty;
 use crate::profile::{self, Event, What};
-use crate::sync::Ordering;
+use crate::sync::{Global, Ordering};
 use crate::timeline::{DeviceId, Fate, Point, track};
 use parking_lot::{Mutex, RwLock};
 use std::sync::{Arc, OnceLock};
@@ -319,7 +319,7 @@ pub(crate) fn check_submitted(call: &'static str, point: Point) -> Result<()> {
 pub(crate) const CLOSED: &str = "closed";
 
 /// Guards the devices that live or still hold something. A leaf lock.
-static OWNERS: RwLock<Vec<Arc<Owner>>> = RwLock::new(Vec::new());
+static OWNERS: Global<RwLock<Vec<Arc<Owner>>>> = Global::new(RwLock::new(Vec::new()));
 /// Guards the names in use. A leaf lock.
 static NAMES: Mutex<Vec<(Arc<str>, DeviceId)>> = Mutex::new(Vec::new());
 /// Guards the first loss that was no close. A leaf lock.

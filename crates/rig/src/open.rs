@@ -14,17 +14,16 @@ use crate::error::{Error, Misuse, Result};
 use crate::gate::Gate;
 use crate::life;
 use crate::list::List;
-use crate::sync::{AtomicBool, Wakers};
+use crate::sync::{AtomicBool, BoxFuture, Global, MaybeSend, Wakers};
 use crate::tick;
 use crate::timeline::{DeviceId, track};
 use crate::turn::Turn;
 use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 
 /// How a device is opened: by which driver, and what makes it.
 pub struct Opener {
@@ -33,35 +32,20 @@ pub struct Opener {
 }
 
 /// What makes a driver.
-#[cfg(not(target_family = "wasm"))]
-type Opening = Pin<Box<dyn Future<Output = std::result::Result<Arc<dyn Driver>, Fault>> + Send>>;
-#[cfg(target_family = "wasm")]
-type Opening = Pin<Box<dyn Future<Output = std::result::Result<Arc<dyn Driver>, Fault>>>>;
+type Opening = BoxFuture<Opened>;
+/// A driver, or why there is none.
+type Opened = std::result::Result<Arc<dyn Driver>, Fault>;
 
 impl Opener {
     /// Makes an opener of a function. It runs on the thread of whoever opens, and may block.
-    #[cfg(not(target_family = "wasm"))]
-    pub fn new(
-        driver: &'static str,
-        open: impl FnOnce() -> std::result::Result<Arc<dyn Driver>, Fault> + Send + 'static,
-    ) -> Self {
-        Self { driver, future: Box::pin(async move { open() }) }
+    pub fn new(driver: &'static str, open: impl FnOnce() -> Opened + MaybeSend + 'static) -> Self {
+        Self::future(driver, async move { open() })
     }
 
     /// Makes an opener of a future.
-    #[cfg(not(target_family = "wasm"))]
     pub fn future(
         driver: &'static str,
-        open: impl Future<Output = std::result::Result<Arc<dyn Driver>, Fault>> + Send + 'static,
-    ) -> Self {
-        Self { driver, future: Box::pin(open) }
-    }
-
-    /// Makes an opener of a future.
-    #[cfg(target_family = "wasm")]
-    pub fn future(
-        driver: &'static str,
-        open: impl Future<Output = std::result::Result<Arc<dyn Driver>, Fault>> + 'static,
+        open: impl Future<Output = Opened> + MaybeSend + 'static,
     ) -> Self {
         Self { driver, future: Box::pin(open) }
     }
@@ -79,13 +63,7 @@ struct Shared {
     driver: &'static str,
     /// Guards the opener's future while one of them polls it, and its answer afterwards.
     state: Mutex<State>,
-    waiters: Wakers,
-}
-
-impl Wake for Shared {
-    fn wake(self: Arc<Self>) {
-        self.waiters.wake_all();
-    }
+    waiters: Arc<Wakers>,
 }
 
 enum State {
@@ -146,7 +124,7 @@ fn find_or_start(name: &str, opener: Opener) -> Result<Found> {
         name: intern(name),
         driver: opener.driver,
         state: Mutex::new(State::Running(opener.future)),
-        waiters: Wakers::new(),
+        waiters: Arc::new(Wakers::new()),
     });
     opening.push(Arc::downgrade(&shared));
     Ok(Found::Opening(shared))
@@ -164,7 +142,7 @@ fn poll_shared(
         State::Running(future) => {
             let _here = OpenedHere::enter(&shared.name);
             // Wakes all who ask for the name: the one who polls now may be gone by then.
-            let waker = Waker::from(Arc::clone(shared));
+            let waker = Waker::from(Arc::clone(&shared.waiters));
             let mut cx = Context::from_waker(&waker);
             let poll = std::panic::AssertUnwindSafe(|| future.as_mut().poll(&mut cx));
             match std::panic::catch_unwind(poll) {
@@ -281,7 +259,7 @@ fn new_owner(
 
 /// Returns the host, which is always open and never lost (S1.1).
 pub(crate) fn host_owner() -> &'static Arc<Owner> {
-    static HOST: OnceLock<Arc<Owner>> = OnceLock::new();
+    static HOST: Global<OnceLock<Arc<Owner>>> = Global::new(OnceLock::new());
     HOST.get_or_init(|| {
         let name = intern(HOST_NAME);
         let driver = host::driver();
@@ -330,6 +308,6 @@ pub(crate) const HOST_NAME: &str = "CPU";
 /// The index of the next device; the host has 0.
 static NEXT: AtomicU32 = AtomicU32::new(1);
 /// Guards the openers at work. A leaf lock.
-static OPENING: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
+static OPENING: Global<Mutex<Vec<Weak<Shared>>>> = Global::new(Mutex::new(Vec::new()));
 /// Guards the texts of names. A leaf lock.
 static NAMES: Mutex<Vec<Arc<str>>> = Mutex::new(Vec::new());

@@ -20,7 +20,7 @@ use crate::life;
 use crate::open::host_owner;
 use crate::reclaim;
 use crate::report::Report;
-use crate::sync::{Wakers, now_ns};
+use crate::sync::{Global, Wakers, now_ns};
 use crate::tick;
 use crate::timeline::{DeviceId, Fate};
 use crate::wait;
@@ -381,5 +381,5 @@ fn forget(device: DeviceId) {
 const TRANSIENT_BYTES: u64 = 1 << 20;
 
 /// Guards which halves there are and which are taken. A leaf lock.
-static SLOTS: Mutex<Vec<Set>> = Mutex::new(Vec::new());
+static SLOTS: Global<Mutex<Vec<Set>>> = Global::new(Mutex::new(Vec::new()));
 static WAITERS: std::sync::OnceLock<Wakers> = std::sync::OnceLock::new();

@@ -4,7 +4,11 @@
 //! of the types built on them. Statics use `std` directly, since loom's types cannot be constants.
 //! Any thread may use anything here; each lock says at its field what it guards.
 
-use std::task::Waker;
+use std::any::Any;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Wake, Waker};
 use std::time::Instant;
 
 /// `Send` natively; nothing in a browser, whose objects stay on one thread.
@@ -30,6 +34,30 @@ impl<T: Sync + ?Sized> MaybeSync for T {}
 pub trait MaybeSync {}
 #[cfg(target_family = "wasm")]
 impl<T: ?Sized> MaybeSync for T {}
+
+/// A future on the heap.
+#[cfg(not(target_family = "wasm"))]
+pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// A future on the heap.
+#[cfg(target_family = "wasm")]
+pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T>>>;
+
+/// A function on the heap that runs once.
+#[cfg(not(target_family = "wasm"))]
+pub(crate) type BoxOnce = Box<dyn FnOnce() + Send>;
+
+/// A function on the heap that runs once.
+#[cfg(target_family = "wasm")]
+pub(crate) type BoxOnce = Box<dyn FnOnce()>;
+
+/// A value of any type, on the heap.
+#[cfg(not(target_family = "wasm"))]
+pub(crate) type BoxAny = Box<dyn Any + Send>;
+
+/// A value of any type, on the heap.
+#[cfg(target_family = "wasm")]
+pub(crate) type BoxAny = Box<dyn Any>;
 
 #[cfg(not(rig_loom))]
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
@@ -103,6 +131,29 @@ mod checked {
     }
 }
 
+/// A value that the whole process shares: one module instance on wasm, which has one thread.
+#[derive(Debug)]
+pub(crate) struct Global<T>(T);
+
+impl<T> Global<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(value)
+    }
+}
+
+impl<T> std::ops::Deref for Global<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+// SAFETY: without wasm's atomics there is one thread, so nothing is ever shared between two.
+#[cfg(all(target_family = "wasm", not(target_feature = "atomics")))]
+#[allow(unsafe_code)]
+unsafe impl<T> Sync for Global<T> {}
+
 /// Returns the nanoseconds since the process first asked.
 pub(crate) fn now_ns() -> u64 {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
@@ -120,6 +171,12 @@ pub(crate) struct Wakers {
     list: Mutex<Vec<Waker>>,
     /// Whether `list` may hold something, so that waking nobody takes no lock. Written under it.
     any: AtomicBool,
+}
+
+impl Wake for Wakers {
+    fn wake(self: Arc<Self>) {
+        self.wake_all();
+    }
 }
 
 impl Wakers {

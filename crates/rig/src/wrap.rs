@@ -5,6 +5,7 @@
 
 use crate::buffer::{Buffer, Foreign, wrap_foreign};
 use crate::bytes::HostBytes;
+use crate::sync::{BoxAny, MaybeSend};
 use bytemuck::Pod;
 use std::any::Any;
 use std::sync::Arc;
@@ -33,11 +34,7 @@ pub fn wrap_shared(memory: impl WrapShared) -> Buffer {
 ///
 /// `start` is valid for reads and writes of `len_bytes` initialised bytes until `keeper` is
 /// dropped, and meanwhile nothing else accesses them, but as work and accesses of rig order it.
-pub unsafe fn wrap_raw(
-    start: *mut u8,
-    len_bytes: u64,
-    keeper: impl Any + Send + 'static,
-) -> Buffer {
+pub unsafe fn wrap_raw(start: *mut u8, len_bytes: u64, keeper: impl Any + MaybeSend) -> Buffer {
     // SAFETY: the caller vouches for what `HostBytes::new` needs until the keeper is dropped, and
     // the buffer drops it only after its memory's return.
     let bytes = unsafe { HostBytes::new(start, len_bytes) };
@@ -88,7 +85,7 @@ impl<T: Pod + Send> sealed::Sealed for &'static mut [T] {
     }
 }
 
-fn shared(bytes: &[u8], keeper: Box<dyn Any + Send>) -> Buffer {
+fn shared(bytes: &[u8], keeper: BoxAny) -> Buffer {
     // SAFETY: the keeper keeps the bytes; they are initialised plain data that nobody writes, and
     // a read-only buffer's bytes are only read.
     let bytes = unsafe { HostBytes::new(bytes.as_ptr().cast_mut(), bytes.len() as u64) };

@@ -1,6 +1,7 @@
 //! Work as drivers take it: code, parts, spans and foreign points. Plain data.
 
 use crate::driver::{Driver, Region};
+use crate::sync::{MaybeSend, MaybeSync};
 use crate::timeline::Access;
 use std::any::Any;
 use std::sync::Arc;
@@ -14,17 +15,9 @@ pub struct Code {
     pub entry: Arc<str>,
 }
 
-/// A driver's own type of code.
-#[cfg(not(target_family = "wasm"))]
-pub trait CodeSource: Any + Send + Sync {}
-#[cfg(not(target_family = "wasm"))]
-impl<T: Any + Send + Sync> CodeSource for T {}
-
-/// A driver's own type of code.
-#[cfg(target_family = "wasm")]
-pub trait CodeSource: Any {}
-#[cfg(target_family = "wasm")]
-impl<T: Any> CodeSource for T {}
+/// A driver's own type: code, an object, encoded work.
+pub trait CodeSource: Any + MaybeSend + MaybeSync {}
+impl<T: Any + MaybeSend + MaybeSync> CodeSource for T {}
 
 impl std::fmt::Debug for Code {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
