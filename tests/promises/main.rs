@@ -1,1 +1,8 @@
-//! Tests: promises.
+//! Promises: the sentences of the specification that need whole devices, a file for each section.
+//!
+//! Tests run side by side in one process: each device has a name of its own, and each test that
+//! copies through staging has halves of its own.
+
+mod bench;
+mod reentrancy;
+mod rules;

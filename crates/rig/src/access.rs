@@ -178,6 +178,19 @@ fn poll_map(at: &Allocation, waker: &Waker) -> Result<Poll<HostBytes>> {
     }
 }
 
+/// Returns the bytes of memory that the caller has alone, for the host; maps it where it has to be.
+pub(crate) async fn own_bytes(at: &Allocation) -> Result<HostBytes> {
+    loop {
+        match at.bytes {
+            Some(bytes) => return Ok(bytes),
+            None => match poll_map(at, Waker::noop())? {
+                Poll::Ready(bytes) => return Ok(bytes),
+                Poll::Pending => map(at).await?,
+            },
+        }
+    }
+}
+
 /// Returns part of a claimed buffer's bytes, for the host.
 pub(crate) fn part_bytes(buffer: &Buffer, offset: u64, len: u64) -> Result<HostBytes> {
     let at = &buffer.at;

@@ -38,8 +38,9 @@ pub(crate) struct Allocation {
     handles: AtomicU32,
     /// Exports, which keep the bytes past a `free`.
     pub(crate) exports: AtomicU32,
-    /// Calls in progress, which keep an exclusive claim away (S5.3).
-    pub(crate) calls: AtomicU32,
+    /// Calls in progress, which keep an exclusive claim away (S5.3); those that move the bytes
+    /// count `MOVES` more, and keep a free away (S4.14).
+    calls: AtomicU64,
     flags: AtomicU32,
     pub(crate) claims: Claims,
     pub(crate) stamps: Stamps,
@@ -122,7 +123,7 @@ impl Allocation {
             link: Link::new(),
             handles: AtomicU32::new(0),
             exports: AtomicU32::new(0),
-            calls: AtomicU32::new(0),
+            calls: AtomicU64::new(0),
             flags: AtomicU32::new(flags),
             claims: Claims::new(),
             stamps: Stamps::new(),
@@ -227,9 +228,13 @@ impl Allocation {
 
     /// Whether the host addresses the bytes only while they are mapped (S1.9).
     pub(crate) fn is_mapped_access(&self) -> bool {
-        self.bytes.is_none()
-            && self.owner.facts.addressed == Addressed::WhileMapped
-            && !matches!(self.memory, Memory::File | Memory::Empty)
+        let while_mapped = match self.memory {
+            Memory::File | Memory::Empty => false,
+            // Transfer memory is for the host's moves, whatever the device's own memory is.
+            Memory::Half => true,
+            _ => self.owner.facts.addressed == Addressed::WhileMapped,
+        };
+        self.bytes.is_none() && while_mapped
     }
 
     /// Claims the way back: true for the one caller that may take the memory home.
@@ -256,6 +261,16 @@ impl Allocation {
         self.handles.load(Ordering::Acquire) > 0
     }
 
+    /// Whether any call is in progress.
+    pub(crate) fn is_called(&self) -> bool {
+        self.calls.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether a call in progress moves the bytes.
+    pub(crate) fn is_moved(&self) -> bool {
+        self.calls.load(Ordering::Relaxed) >= MOVES
+    }
+
     /// Releases a claim and wakes who waits for it.
     pub(crate) fn release(&self, ask: Ask) {
         if self.claims.release(ask) {
@@ -270,7 +285,7 @@ impl Allocation {
             link: Link::new(),
             handles: AtomicU32::new(0),
             exports: AtomicU32::new(0),
-            calls: AtomicU32::new(0),
+            calls: AtomicU64::new(0),
             flags: AtomicU32::new(self.flags.load(Ordering::Relaxed) & !RETURNING),
             claims: Claims::new(),
             stamps: Stamps::new(),
@@ -385,21 +400,33 @@ impl Drop for Ref {
 /// A call in progress on an allocation.
 pub(crate) struct Call {
     at: Ref,
+    counts: u64,
 }
 
 impl Call {
     pub(crate) fn new(at: &Ref) -> Self {
-        at.calls.fetch_add(1, Ordering::Relaxed);
-        Self { at: at.clone() }
+        Self::counting(at, 1)
+    }
+
+    /// Notes a call that moves the bytes, in pieces perhaps: a free meanwhile is `Busy`.
+    pub(crate) fn moving(at: &Ref) -> Self {
+        Self::counting(at, MOVES + 1)
+    }
+
+    fn counting(at: &Ref, counts: u64) -> Self {
+        at.calls.fetch_add(counts, Ordering::Relaxed);
+        Self { at: at.clone(), counts }
     }
 }
 
 impl Drop for Call {
     fn drop(&mut self) {
-        self.at.calls.fetch_sub(1, Ordering::Relaxed);
+        self.at.calls.fetch_sub(self.counts, Ordering::Relaxed);
     }
 }
 
+/// What a call that moves the bytes counts beside itself.
+const MOVES: u64 = 1 << 32;
 const READ_ONLY: u32 = 1;
 const LENT: u32 = 2;
 const RETURNING: u32 = 4;

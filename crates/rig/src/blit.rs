@@ -4,7 +4,7 @@
 //! pass through staging, or are filled by the device. Any thread may call.
 
 use crate::access::{Side as Claimed, claim_host, part_bytes};
-use crate::allocation::Memory;
+use crate::allocation::{Call, Memory};
 use crate::buffer::Buffer;
 use crate::driver::{Access, Op, Part, Work};
 use crate::entry;
@@ -43,6 +43,7 @@ impl Buffer {
         if out.is_empty() {
             return Ok(());
         }
+        let _call = Call::moving(&self.at);
         let part = self.view(offset, out.len() as u64)?;
         if self.at.memory == Memory::File || self.at.is_addressed() {
             let side = Claimed { buffer: &part, access: Access::Read };
@@ -69,6 +70,7 @@ impl Buffer {
         if bytes.is_empty() {
             return Ok(());
         }
+        let _call = Call::moving(&self.at);
         let part = self.view(offset, bytes.len() as u64)?;
         if self.at.memory == Memory::File || self.at.is_addressed() {
             let side = Claimed { buffer: &part, access: Access::Write };
@@ -92,6 +94,7 @@ impl Buffer {
         if self.is_empty() {
             return Ok(());
         }
+        let _call = Call::moving(&self.at);
         if self.at.memory == Memory::File || self.at.is_addressed() {
             let side = Claimed { buffer: self, access: Access::Write };
             let _held = claim_host("fill", &[side]).await?;

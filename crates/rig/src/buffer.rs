@@ -232,6 +232,9 @@ impl Buffer {
         entry::check_free("free")?;
         self.check_live("free")?;
         let record = self.at.record();
+        if record.is_moved() {
+            return Misuse::Busy.of("free");
+        }
         wait::claim("free", record, Ask::Free, Pass::No).await?;
         self.bury();
         Ok(())

@@ -4,9 +4,9 @@
 //! while bytes move.
 
 use crate::access::{Side as Claimed, claim_host, part_bytes};
-use crate::allocation::Memory;
 use crate::allocation::mapping::MapRef;
 use crate::allocation::owner::Owner;
+use crate::allocation::{Call, Memory};
 use crate::borrow;
 use crate::buffer::{Buffer, On};
 use crate::driver::{Access, Region, Span};
@@ -55,6 +55,7 @@ pub async fn copy_async(src: &Buffer, dst: &Buffer) -> Result<()> {
     if src.is_empty() {
         return Ok(());
     }
+    let _calls = [Call::moving(&src.at), Call::moving(&dst.at)];
     let (route, _peer) = choose(src, dst)?;
     run(route, src, dst).await
 }

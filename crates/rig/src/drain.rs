@@ -44,7 +44,7 @@ pub(crate) fn drain(owner: &Arc<Owner>, stops: &mut Stops) {
         owner.note_due();
     }
     // ORDERING: pairs with `note_due`: what was put there before is found below.
-    if owner.due.swap(false, Ordering::AcqRel) {
+    if owner.due.load(Ordering::Relaxed) && owner.due.swap(false, Ordering::AcqRel) {
         run_due(owner, stops);
         if owner.heap.lock().has_due() || !owner.ends.lock().releases.is_empty() {
             owner.note_due();
@@ -285,7 +285,9 @@ fn give_back(record: Arc<Allocation>, stops: &mut Stops) -> bool {
         let mut heap = owner.heap.lock();
         heap.counters.freed(record.charged());
         heap.counters.spent_in_driver(spent);
-        heap.counters.spent(spent);
+        if !entry::is_timed() {
+            heap.counters.spent(spent);
+        }
         with_payer(&mut heap, &owner, record.kind(), |books| {
             books.gone(Where::Returning, record.charged());
         });

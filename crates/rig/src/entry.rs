@@ -1,4 +1,5 @@
-//! Where a thread is inside the library: the places that may only drop and ask facts (S0.5).
+//! Where a thread is inside the library: the places that may only drop and ask facts (S0.5), and
+//! the calls that count its time already (S11.2).
 //!
 //! Each thread has its own marker, so nothing here is shared and nothing is locked.
 
@@ -31,11 +32,30 @@ pub(crate) fn check_free(call: &'static str) -> Result<()> {
     if PLACE.get() == Some(COLLECTOR) { Ok(()) } else { check(call) }
 }
 
+/// Runs `f` for a call that counts the time of all it does.
+pub(crate) fn timed<R>(f: impl FnOnce() -> R) -> R {
+    /// Restores what was, after a panic too.
+    struct Outer(bool);
+    impl Drop for Outer {
+        fn drop(&mut self) {
+            TIMED.set(self.0);
+        }
+    }
+    let _outer = Outer(TIMED.replace(true));
+    f()
+}
+
+/// Whether an outer call on this thread counts the time already.
+pub(crate) fn is_timed() -> bool {
+    TIMED.get()
+}
+
 /// The place in which collectors run.
 pub(crate) const COLLECTOR: &str = "a collector";
 
 thread_local! {
     static PLACE: Cell<Option<&'static str>> = const { Cell::new(None) };
+    static TIMED: Cell<bool> = const { Cell::new(false) };
 }
 
 #[cfg(all(test, not(rig_loom)))]

@@ -67,11 +67,12 @@ pub(crate) async fn hand_over(owner: &Arc<Owner>, job: &Job<'_>) -> Result<Point
             continue;
         }
         let call = InFlight::new(owner)?;
+        // Looked at first: if nothing is left to be reached now, room never comes.
+        let value = owner.track.reached() + 1;
         match call.driver().room(&job.work) {
             Room::Now => {}
             Room::Never => return Misuse::TooLarge.of(job.call),
             Room::Later => {
-                let value = owner.track.reached() + 1;
                 drop((call, held, turn));
                 if value > owner.track.submitted() {
                     return Misuse::TooLarge.of(job.call);

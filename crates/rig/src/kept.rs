@@ -160,12 +160,11 @@ impl Claims {
             at.holder.store(self.inner.token, Ordering::Relaxed);
             raised.push(at);
             // A call that came before the claim still means to use the bytes.
-            if at.calls.load(Ordering::Relaxed) > 0 {
+            if at.is_called() {
                 break;
             }
         }
-        let whole = raised.len() == donation.len()
-            && raised.iter().all(|at| at.calls.load(Ordering::Relaxed) == 0);
+        let whole = raised.len() == donation.len() && !raised.iter().any(|at| at.is_called());
         for at in raised {
             if whole {
                 let same = |held: &&mut Held| Arc::ptr_eq(held.at.record(), at.record());

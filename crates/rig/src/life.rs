@@ -20,6 +20,8 @@ use crate::profile::{self, Event, What};
 use crate::sync::{Global, Ordering};
 use crate::timeline::{DeviceId, Fate, Point, track};
 use parking_lot::{Mutex, RwLock};
+use smallvec::SmallVec;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
 
@@ -134,6 +136,7 @@ pub(crate) fn lose(owner: &Arc<Owner>, why: &Arc<str>) {
         let mut failure = FAILURE.lock();
         failure.get_or_insert_with(|| (Arc::clone(&owner.name), Arc::clone(why)));
     }
+    LOST_LEFT.fetch_add(1, Ordering::Relaxed);
     owner.wakers.wake_all();
     owner.loss_wakers.wake_all();
     owner.claim_wakers.wake_all();
@@ -202,11 +205,28 @@ pub(crate) fn poll_stopped(owner: &Arc<Owner>, waker: &Waker) -> Poll<()> {
 /// Takes the stopped devices that nobody else names out of the registry: nothing comes back to
 /// them any more.
 pub(crate) fn forget() {
-    OWNERS.write().retain(|known| !known.is_stopped() || Arc::strong_count(known) > 1);
+    let is_gone = |known: &mut Arc<Owner>| known.is_stopped() && Arc::strong_count(known) == 1;
+    // Their drivers end after the lock.
+    let gone: SmallVec<[_; 2]> = OWNERS.write().extract_if(.., is_gone).collect();
+    LOST_LEFT.fetch_sub(gone.len() as u32, Ordering::Relaxed);
 }
 
-/// Looks at what a device's memory waits for, and drains it; never waits (S9.1).
+/// Drains a device, the host, and lost devices that still hold something; never waits (S9.1).
 pub(crate) fn drain(owner: &Arc<Owner>) {
+    serve(owner);
+    if let Some(host) = owner.host.as_ref().filter(|host| host.has_work()) {
+        serve(host);
+    }
+    if LOST_LEFT.load(Ordering::Relaxed) > 0 {
+        let waits = |other: &Arc<Owner>| other.track.is_lost() && other.has_work();
+        let lost: SmallVec<[_; 2]> =
+            OWNERS.read().iter().filter(|other| waits(other)).cloned().collect();
+        lost.iter().for_each(serve);
+    }
+}
+
+/// Looks at what a device's memory waits for, and drains it.
+fn serve(owner: &Arc<Owner>) {
     look(owner);
     // ORDERING: a hint; the drain itself takes it with the right order.
     if owner.due.load(Ordering::Relaxed) {
@@ -243,7 +263,7 @@ fn holdings(owner: &Owner) -> What {
 
 /// Drains every device; lost ones that still hold something among them.
 pub(crate) fn drain_all() {
-    owners().iter().for_each(drain);
+    owners().iter().for_each(serve);
     forget();
 }
 
@@ -318,6 +338,8 @@ pub(crate) fn check_submitted(call: &'static str, point: Point) -> Result<()> {
 /// The reason of a close.
 pub(crate) const CLOSED: &str = "closed";
 
+/// How many lost devices still stand in the registry; a hint.
+static LOST_LEFT: AtomicU32 = AtomicU32::new(0);
 /// Guards the devices that live or still hold something. A leaf lock.
 static OWNERS: Global<RwLock<Vec<Arc<Owner>>>> = Global::new(RwLock::new(Vec::new()));
 /// Guards the names in use. A leaf lock.

@@ -3,7 +3,7 @@
 //! A half is held for one piece; a loss before a leg is reached keeps all bytes of that piece from
 //! the host. Claims are held only while bytes move. Any thread may copy.
 
-use crate::access::{Side as Claimed, claim_host, part_bytes};
+use crate::access::{Side as Claimed, claim_host, own_bytes, part_bytes};
 use crate::allocation::owner::Owner;
 use crate::buffer::Buffer;
 use crate::bytes::HostBytes;
@@ -85,9 +85,22 @@ impl Sink<'_> {
     }
 }
 
-/// Waits until the host may use a half for what `access` says; the half is held.
-async fn half_ready(half: &Half, access: Access) -> Result<()> {
-    wait::follow(&half.at.stamps, access).await
+/// Takes the lane's next half once `by`, which fills it, may: the host, or the device itself. The
+/// host waits for what others left on it, so that no other device's loss reaches this copy: a half
+/// that meets one is replaced (S7.9).
+async fn take_half(device: &Arc<Owner>, lane: &mut Lane, by: DeviceId) -> Result<Half> {
+    loop {
+        let half = staging::take(device, lane).await?;
+        match wait::follow_by(&half.at.stamps, Access::Write, by).await {
+            Err(Error::Lost { .. }) if half.is_spoiled() => {}
+            ready => return ready.map(|()| half),
+        }
+    }
+}
+
+/// Returns the first `len` bytes of a half, for the host.
+async fn half_bytes(half: &Half, len: u64) -> Result<HostBytes> {
+    Ok(own_bytes(&half.at).await?.range(0, len))
 }
 
 /// The host moves each piece into a half, the device on from there; the last leg is waited for.
@@ -96,11 +109,10 @@ pub(crate) async fn staged_in(src: &Source<'_>, dst: &Buffer) -> Result<()> {
     let mut lane = Lane::default();
     let (mut offset, mut last) = (0, None);
     while offset < dst.len() {
-        let half = staging::take(device, &mut lane).await?;
+        let half = take_half(device, &mut lane, DeviceId::HOST).await?;
         let len = (dst.len() - offset).min(half.len()).min(staging::piece_bytes(device));
-        half_ready(&half, Access::Write).await?;
         let started = profile::begin();
-        src.move_into(offset, half.bytes(len)).await?;
+        src.move_into(offset, half_bytes(&half, len).await?).await?;
         note(started, What::HostMove, DeviceId::HOST, len);
         last = Some(leg_in(device, &half, dst, offset, len).await?);
         offset += len;
@@ -151,7 +163,7 @@ pub(crate) async fn staged_out(src: &Buffer, dst: &mut Sink<'_>) -> Result<()> {
     let mut running: Option<Leg> = None;
     while offset < src.len() || running.is_some() {
         let next = if offset < src.len() {
-            let leg = leg_out(device, src, &mut lane, offset).await?;
+            let leg = leg_out(device, src, &mut lane, offset, u64::MAX).await?;
             offset += leg.len;
             Some(leg)
         } else {
@@ -160,18 +172,24 @@ pub(crate) async fn staged_out(src: &Buffer, dst: &mut Sink<'_>) -> Result<()> {
         if let Some(leg) = std::mem::replace(&mut running, next) {
             wait::reach(device, leg.point.value()).await?;
             let started = profile::begin();
-            half_ready(&leg.half, Access::Read).await?;
-            dst.move_from(leg.offset, leg.half.bytes(leg.len)).await?;
+            dst.move_from(leg.offset, half_bytes(&leg.half, leg.len).await?).await?;
             note(started, What::HostMove, DeviceId::HOST, leg.len);
         }
     }
     Ok(())
 }
 
-async fn leg_out(device: &Arc<Owner>, src: &Buffer, lane: &mut Lane, offset: u64) -> Result<Leg> {
-    let half = staging::take(device, lane).await?;
+async fn leg_out(
+    device: &Arc<Owner>,
+    src: &Buffer,
+    lane: &mut Lane,
+    offset: u64,
+    len_max: u64,
+) -> Result<Leg> {
+    let half = take_half(device, lane, device.id).await?;
     let started = profile::begin();
-    let len = (src.len() - offset).min(half.len()).min(staging::piece_bytes(device));
+    let len_max = len_max.min(half.len()).min(staging::piece_bytes(device));
+    let len = len_max.min(src.len() - offset);
     let from = part_of(src, offset, len, Access::Read);
     let to = half.span(len, Access::Write);
     let touches = [
@@ -195,13 +213,11 @@ pub(crate) async fn staged_through(src: &Buffer, dst: &Buffer) -> Result<()> {
     let mut inward = Lane::default();
     let (mut offset, mut last) = (0, None);
     while offset < src.len() {
-        let mut leg = leg_out(from, src, &mut out, offset).await?;
-        let limit = staging::piece_bytes(to);
-        leg.len = leg.len.min(limit);
+        let leg = leg_out(from, src, &mut out, offset, staging::piece_bytes(to)).await?;
         let point = if shared {
             through_half(to, &leg, dst).await?
         } else {
-            between_halves(from, to, leg_parts(&leg), &leg.half, dst, &mut inward).await?
+            between_halves(from, to, &leg, dst, &mut inward).await?
         };
         offset += leg.len;
         last = Some(point);
@@ -210,17 +226,6 @@ pub(crate) async fn staged_through(src: &Buffer, dst: &Buffer) -> Result<()> {
         Some(point) => wait::reach(to, point.value()).await,
         None => Ok(()),
     }
-}
-
-#[derive(Clone, Copy)]
-struct Piece {
-    offset: u64,
-    len: u64,
-    point: Point,
-}
-
-fn leg_parts(leg: &Leg) -> Piece {
-    Piece { offset: leg.offset, len: leg.len, point: leg.point }
 }
 
 async fn through_half(to: &Arc<Owner>, leg: &Leg, dst: &Buffer) -> Result<Point> {
@@ -236,24 +241,25 @@ async fn through_half(to: &Arc<Owner>, leg: &Leg, dst: &Buffer) -> Result<Point>
     Ok(point)
 }
 
+/// The host moves a piece from the half of one device to those of another.
 async fn between_halves(
     from: &Arc<Owner>,
     to: &Arc<Owner>,
-    piece: Piece,
-    half: &Half,
+    leg: &Leg,
     dst: &Buffer,
     lane: &mut Lane,
 ) -> Result<Point> {
-    wait::reach(from, piece.point.value()).await?;
-    let (mut done, mut last) = (0, piece.point);
-    while done < piece.len {
-        let other = staging::take(to, lane).await?;
-        let len = (piece.len - done).min(other.len()).min(staging::piece_bytes(to));
-        half_ready(&other, Access::Write).await?;
+    wait::reach(from, leg.point.value()).await?;
+    let (mut done, mut last) = (0, leg.point);
+    while done < leg.len {
+        let half = take_half(to, lane, DeviceId::HOST).await?;
+        let len = (leg.len - done).min(half.len());
+        let into = half_bytes(&half, len).await?;
+        let piece = half_bytes(&leg.half, leg.len).await?.range(done, len);
         let started = profile::begin();
-        half.bytes(done + len).range(done, len).copy_to(other.bytes(len));
+        piece.copy_to(into);
         note(started, What::HostMove, DeviceId::HOST, len);
-        last = leg_in(to, &other, dst, piece.offset + done, len).await?;
+        last = leg_in(to, &half, dst, leg.offset + done, len).await?;
         done += len;
     }
     Ok(last)
@@ -265,12 +271,12 @@ pub(crate) async fn file_to_file(src: &Buffer, dst: &Buffer, len: u64) -> Result
     let mut lane = Lane::default();
     let mut offset = 0;
     while offset < len {
-        let half = staging::take(host, &mut lane).await?;
-        let piece = (len - offset).min(half.len());
-        half_ready(&half, Access::Write).await?;
-        Source::File(src).move_into(offset, half.bytes(piece)).await?;
-        Sink::File(dst).move_from(offset, half.bytes(piece)).await?;
-        offset += piece;
+        let half = take_half(host, &mut lane, DeviceId::HOST).await?;
+        let piece_len = (len - offset).min(half.len());
+        let piece = half_bytes(&half, piece_len).await?;
+        Source::File(src).move_into(offset, piece).await?;
+        Sink::File(dst).move_from(offset, piece).await?;
+        offset += piece_len;
     }
     Ok(())
 }

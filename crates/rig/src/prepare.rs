@@ -221,16 +221,23 @@ impl Builder {
         for kernel in &self.kernels {
             check_on(CALL, &owner, &kernel.loaded.owner)?;
         }
-        for (named, access) in &self.named {
-            if let Named::Fixed(buffer) = named {
-                check_named(CALL, &owner, buffer, *access)?;
-            }
+        for (buffer, _) in self.fixed() {
+            check_on(CALL, &owner, buffer.device_owner())?;
         }
         for (index, draft) in self.drafts.iter().enumerate() {
             self.check_part(&owner, index, draft)?;
         }
+        check_usable(CALL, self.fixed())?;
         life::check_lost(&owner)?;
         self.finish(owner)
+    }
+
+    /// Returns the buffers that are named here, with the access of the part that names each.
+    fn fixed(&self) -> impl Iterator<Item = (&Buffer, Access)> + Clone {
+        self.named.iter().filter_map(|(named, access)| match named {
+            Named::Fixed(buffer) => Some((buffer, *access)),
+            Named::Run(_) => None,
+        })
     }
 
     fn check_part(&self, owner: &Owner, index: usize, draft: &Draft) -> Result<()> {
@@ -257,17 +264,11 @@ impl Builder {
                 check_copy(CALL, src, dst)
             }
             Op::Launch { args, .. } => {
-                let by_value = args.len() as u64;
-                let in_memory = draft.args.map(|index| &self.named[index].0);
-                let (bytes, addressed) = match in_memory {
-                    Some(Named::Fixed(buffer)) => (buffer.len(), buffer.at.is_addressed()),
-                    _ => (0, true),
-                };
-                let bytes = by_value.saturating_add(bytes);
-                if bytes > ARGS_MAX || !addressed {
-                    return Misuse::Arguments { bytes, bytes_max: ARGS_MAX }.of(CALL);
-                }
-                Ok(())
+                let in_memory = draft.args.and_then(|index| match &self.named[index].0 {
+                    Named::Fixed(buffer) => Some(buffer),
+                    Named::Run(_) => None,
+                });
+                check_args(CALL, args, in_memory)
             }
             _ => Ok(()),
         }
@@ -290,11 +291,7 @@ impl Builder {
         }
         let mut fixed: Vec<(Buffer, Access)> = Vec::new();
         let code = self.kernels.iter().filter_map(|kernel| kernel.loaded.memory.as_ref());
-        let named = self.named.iter().filter_map(|(named, access)| match named {
-            Named::Fixed(buffer) => Some((buffer, *access)),
-            Named::Run(_) => None,
-        });
-        let all: Vec<_> = named.chain(code.map(|code| (code, Access::Read))).collect();
+        let all: Vec<_> = self.fixed().chain(code.map(|code| (code, Access::Read))).collect();
         for touch in merge(all.iter().map(|(b, access)| Touch { at: &b.at, access: *access })) {
             let same = |b: &&(&Buffer, Access)| std::ptr::eq(&*b.0.at, &**touch.at);
             if let Some((buffer, _)) = all.iter().find(same) {
@@ -344,19 +341,20 @@ pub(crate) fn span_of(buffer: &Buffer, access: Access) -> Span {
     Span { region: buffer.region(), offset: buffer.offset(), len: buffer.len(), access }
 }
 
-/// Checks a buffer that work of `owner` names.
-pub(crate) fn check_named(
+/// Checks that work can use its buffers: death first, then read-only memory (S0.3).
+pub(crate) fn check_usable<'a>(
     call: &'static str,
-    owner: &Owner,
-    buffer: &Buffer,
-    access: Access,
+    named: impl Iterator<Item = (&'a Buffer, Access)> + Clone,
 ) -> Result<()> {
-    check_on(call, owner, buffer.device_owner())?;
-    buffer.check_live(call)?;
-    if access == Access::Write { buffer.check_writable(call) } else { Ok(()) }
+    for (buffer, _) in named.clone() {
+        buffer.check_live(call)?;
+    }
+    let mut written = named.filter(|(_, access)| *access == Access::Write);
+    written.try_for_each(|(buffer, _)| buffer.check_writable(call))
 }
 
-fn check_on(call: &'static str, owner: &Owner, found: &Owner) -> Result<()> {
+/// Checks that a buffer, or code, is on the device that the work is for.
+pub(crate) fn check_on(call: &'static str, owner: &Owner, found: &Owner) -> Result<()> {
     if owner.id == found.id {
         return Ok(());
     }
@@ -372,6 +370,20 @@ pub(crate) fn check_copy(call: &'static str, src: &Buffer, dst: &Buffer) -> Resu
     }
     if src.overlaps(dst) {
         return Misuse::Overlap.of(call);
+    }
+    Ok(())
+}
+
+/// Checks the arguments of a launch: by value, and in memory.
+pub(crate) fn check_args(
+    call: &'static str,
+    args: &[u8],
+    in_memory: Option<&Buffer>,
+) -> Result<()> {
+    let bytes = (args.len() as u64).saturating_add(in_memory.map_or(0, Buffer::len));
+    let addressed = in_memory.is_none_or(|buffer| buffer.at.is_addressed());
+    if bytes > ARGS_MAX || !addressed {
+        return Misuse::Arguments { bytes, bytes_max: ARGS_MAX }.of(call);
     }
     Ok(())
 }

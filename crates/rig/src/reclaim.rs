@@ -19,6 +19,7 @@ use crate::bytes::page_bytes;
 use crate::cache::Class;
 use crate::drain::{kind_index, with_payer};
 use crate::driver::{Addressed, Alloc, Ask, Kind, Region};
+use crate::entry;
 use crate::error::{Error, Result};
 use crate::life;
 use crate::reclaim::round::reclaim;
@@ -26,8 +27,11 @@ use crate::reclaim::survey::{out_of_memory, survey};
 use crate::report::Served;
 use crate::sync::now_ns;
 use crate::tick;
+use crate::wait;
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 /// What is asked for.
 pub(crate) struct Want {
@@ -64,7 +68,8 @@ pub(crate) async fn create(owner: &Arc<Owner>, want: Want) -> Result<Ref> {
         return Ok(made);
     }
     let started = now_ns();
-    let made = in_rounds(owner, &plan, &want.tag).await;
+    let mut rounds = pin!(in_rounds(owner, &plan, &want.tag));
+    let made = poll_fn(|cx| entry::timed(|| rounds.as_mut().poll(cx))).await;
     owner.heap.lock().counters.spent(now_ns() - started);
     made
 }
@@ -310,29 +315,47 @@ async fn attempt(owner: &Arc<Owner>, plan: &Plan, nth: Try, tag: &Tag) -> Result
     match room.ask()? {
         Alloc::Ready(region) => Ok(Some(room.fill(region, nth, tag))),
         Alloc::Pending(region) => {
-            // Made at once, so that a dropped future gives the region back as any buffer's.
-            let made = room.fill(region, nth, tag);
-            verdict(owner, made, region).await
+            let mut pending = Pending { room, region: Some(region), nth, tag };
+            let given = verdict(owner, region).await?;
+            let region = pending.region.take().filter(|_| given);
+            Ok(region.map(|region| pending.room.fill(region, nth, tag)))
         }
         Alloc::Refused => Ok(None),
         Alloc::Fault(fault) => Err(life::fault(owner, &fault)),
     }
 }
 
-/// Waits for the driver's verdict on a region that was handed out ahead of it.
-async fn verdict(owner: &Arc<Owner>, made: Ref, region: Region) -> Result<Option<Ref>> {
+/// Waits for the driver's verdict on a region that it handed out ahead of it; a refused region is
+/// gone.
+pub(crate) async fn verdict(owner: &Arc<Owner>, region: Region) -> Result<bool> {
     let answer = poll_fn(|cx| {
-        owner.wakers.register(cx.waker());
+        wait::sleep_on(owner, cx.waker(), 0);
         match life::InFlight::new(owner) {
             Ok(call) => call.driver().poll_alloc(region, cx.waker()).map(Ok),
-            Err(lost) => std::task::Poll::Ready(Err(lost)),
+            Err(lost) => Poll::Ready(Err(lost)),
         }
     })
     .await?;
     match answer {
-        Alloc::Ready(_) | Alloc::Pending(_) => Ok(Some(made)),
-        Alloc::Refused => Ok(None),
+        Alloc::Ready(_) | Alloc::Pending(_) => Ok(true),
+        Alloc::Refused => Ok(false),
         Alloc::Fault(fault) => Err(life::fault(owner, &fault)),
+    }
+}
+
+/// A region that waits for its verdict; without one, it goes the way of any buffer's.
+struct Pending<'a> {
+    room: Reserved<'a>,
+    region: Option<Region>,
+    nth: Try,
+    tag: &'a Tag,
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        if let Some(region) = self.region.take() {
+            drop(self.room.fill(region, self.nth, self.tag));
+        }
     }
 }
 
@@ -356,7 +379,9 @@ impl Reserved<'_> {
         let spent = now_ns() - started;
         let mut heap = self.owner.heap.lock();
         heap.counters.spent_in_driver(spent);
-        heap.counters.spent(spent);
+        if !entry::is_timed() {
+            heap.counters.spent(spent);
+        }
         Ok(answer)
     }
 

@@ -36,8 +36,6 @@ pub(crate) struct Half {
     place: Option<Place>,
     /// Keeps the device's mapping of a host half.
     map: Option<MapRef>,
-    /// Where the host finds the bytes.
-    bytes: HostBytes,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,6 +73,8 @@ struct Seat {
 pub(crate) struct Lane {
     slot: Option<usize>,
     next: usize,
+    /// Whether no half was free for so long that the call takes transient ones.
+    starved: bool,
 }
 
 /// Returns the key of the halves that a device copies through.
@@ -113,7 +113,8 @@ pub(crate) async fn take(device: &Arc<Owner>, lane: &mut Lane) -> Result<Half> {
         if let Some(place) = try_seat(key, lane) {
             return Poll::Ready(Some(place));
         }
-        if now_ns() - asked_ns >= tick::WAIT.as_nanos() as u64 {
+        lane.starved |= now_ns() - asked_ns >= tick::WAIT.as_nanos() as u64;
+        if lane.starved {
             return Poll::Ready(None);
         }
         WAITERS.get_or_init(Wakers::new).register(cx.waker());
@@ -184,8 +185,7 @@ async fn seat(device: &Arc<Owner>, place: Place) -> Result<Half> {
         }
     });
     guard.keep = Some(());
-    let bytes = at.bytes.unwrap_or_else(HostBytes::empty);
-    Ok(Half { at, place: Some(place), map, bytes })
+    Ok(Half { at, place: Some(place), map })
 }
 
 /// Gives a seat back if its half could not be handed out.
@@ -236,8 +236,7 @@ async fn transient(device: &Arc<Owner>) -> Result<Half> {
         Key::Host(_) if !device.is_host() => Some(map_half(device, &at)?),
         _ => None,
     };
-    let bytes = at.bytes.unwrap_or_else(HostBytes::empty);
-    Ok(Half { at, place: None, map, bytes })
+    Ok(Half { at, place: None, map })
 }
 
 /// Makes a half's memory, charged to the host as staging.
@@ -263,11 +262,8 @@ async fn make(device: &Arc<Owner>, key: Key, len: u64) -> Result<Ref> {
         Alloc::Fault(fault) => return Err(life::fault(owner, &fault)),
     };
     reserved.0 = None;
-    {
-        let mut heap = host.heap.lock();
-        heap.books.shift(Where::Reserved, Where::Staging, len);
-        heap.counters.allocated(len);
-    }
+    host.heap.lock().books.shift(Where::Reserved, Where::Staging, len);
+    owner.heap.lock().counters.allocated(len);
     Ok(Ref::new(Allocation::new(Parts {
         owner: Arc::clone(owner),
         region,
@@ -328,9 +324,9 @@ impl Half {
         self.at.len()
     }
 
-    /// Returns the first `len` bytes, for the host.
-    pub(crate) fn bytes(&self, len: u64) -> HostBytes {
-        self.bytes.range(0, len)
+    /// Whether a loss of a device that used it, or owns it, has spoiled it (S7.9).
+    pub(crate) fn is_spoiled(&self) -> bool {
+        is_spoiled(&self.at)
     }
 
     /// Returns the first `len` bytes as the device sees them.

@@ -12,7 +12,9 @@ use crate::hand::{self, Job, Touch, hand_over};
 use crate::hold::Hold;
 use crate::kernel::Kernel;
 use crate::life;
-use crate::prepare::{Builder, Named, Prepared, Slot, check_copy, check_named};
+use crate::prepare::{
+    Builder, Named, Prepared, Slot, check_args, check_copy, check_on, check_usable,
+};
 use crate::timeline::{Access, Point};
 use crate::wait;
 use smallvec::SmallVec;
@@ -91,15 +93,16 @@ impl Prepared {
         for point in waits {
             life::check_submitted(CALL, *point)?;
         }
+        for buffer in run {
+            check_on(CALL, &inner.owner, buffer.device_owner())?;
+        }
+        if !run.is_empty() {
+            self.check_parts(run)?;
+        }
         for (buffer, _) in &inner.fixed {
             buffer.check_live(CALL)?;
         }
-        for (buffer, access) in run.iter().zip(&inner.runs) {
-            check_named(CALL, &inner.owner, buffer, *access)?;
-        }
-        if !run.is_empty() {
-            self.check_copies(run)?;
-        }
+        check_usable(CALL, run.iter().copied().zip(inner.runs.iter().copied()))?;
         life::check_lost(&inner.owner)?;
         for (buffer, _) in &inner.fixed {
             buffer.check_devices()?;
@@ -107,20 +110,25 @@ impl Prepared {
         run.iter().try_for_each(|buffer| buffer.check_devices())
     }
 
-    /// Checks the copies that name run buffers.
-    fn check_copies(&self, run: &[&Buffer]) -> Result<()> {
+    /// Checks the copies and arguments that name run buffers.
+    fn check_parts(&self, run: &[&Buffer]) -> Result<()> {
         let inner = &*self.inner;
         let given = |slot: usize| match inner.slots[slot] {
             Slot::Run { index, .. } => Some(run[index]),
             Slot::Fixed(_) => None,
         };
         for part in &inner.parts {
-            let Op::Copy { src, dst } = &part.op else { continue };
-            match (given(*src), given(*dst)) {
-                (Some(src), Some(dst)) => check_copy(CALL, src, dst)?,
-                (Some(src), None) => self.check_against(src, *dst)?,
-                (None, Some(dst)) => self.check_against(dst, *src)?,
-                (None, None) => {}
+            match &part.op {
+                Op::Copy { src, dst } => match (given(*src), given(*dst)) {
+                    (Some(src), Some(dst)) => check_copy(CALL, src, dst)?,
+                    (Some(src), None) => self.check_against(src, *dst)?,
+                    (None, Some(dst)) => self.check_against(dst, *src)?,
+                    (None, None) => {}
+                },
+                Op::Launch { args, args_span: Some(slot), .. } => {
+                    check_args(CALL, args, given(*slot))?;
+                }
+                _ => {}
             }
         }
         Ok(())

@@ -200,7 +200,12 @@ fn is_undone(point: Point) -> bool {
 
 /// Waits for all that an access of the host follows.
 pub(crate) async fn follow(stamps: &Stamps, access: Access) -> Result<()> {
-    while let Some(point) = next_point(stamps, access, DeviceId::HOST)? {
+    follow_by(stamps, access, DeviceId::HOST).await
+}
+
+/// Waits on the host for all that an access by `by` follows.
+pub(crate) async fn follow_by(stamps: &Stamps, access: Access, by: DeviceId) -> Result<()> {
+    while let Some(point) = next_point(stamps, access, by)? {
         match reach_point(point).await {
             // A lost point is judged by what the access needs, not by itself.
             Ok(()) | Err(Error::Lost { .. }) => {}

@@ -178,6 +178,12 @@ impl Owner {
         ends && self.returns.is_empty() && self.unmaps.is_empty() && self.heap.lock().is_empty()
     }
 
+    /// Whether a drain would find anything; a hint.
+    pub(crate) fn has_work(&self) -> bool {
+        let lists = [self.returns.is_empty(), self.unmaps.is_empty(), self.leftovers.is_empty()];
+        self.due.load(Ordering::Relaxed) || lists.contains(&false)
+    }
+
     /// Makes the next drain look at what is due.
     pub(crate) fn note_due(&self) {
         // ORDERING: pairs with the swap in a drain.

@@ -98,20 +98,18 @@ fn could_serve(owner: &Arc<Owner>, plan: &Plan, nth: Try) -> bool {
 async fn empty_caches(payer: &Arc<Owner>) -> u64 {
     let mut bytes = 0;
     for device in life::owners() {
-        if std::mem::replace(&mut device.heap.lock().emptying, true) {
+        let kind = if device.id == payer.id { Kind::Device } else { Kind::Pinned };
+        let pays = device.payer(kind).id == payer.id;
+        if !pays || std::mem::replace(&mut device.heap.lock().emptying, true) {
             continue;
         }
-        let emptying = Emptying(&device);
-        let kind = if device.id == payer.id { Kind::Device } else { Kind::Pinned };
-        if device.payer(kind).id == payer.id {
-            let emptied = life::with_stops(|stops| drain::empty_kind(&device, kind, stops));
-            if emptied.pending_bytes > 0 {
-                let _ = wait::reach(&device, device.track.submitted()).await;
-                life::drain(&device);
-            }
-            bytes += emptied.returned_bytes + emptied.pending_bytes;
+        let _emptying = Emptying(&device);
+        let emptied = life::with_stops(|stops| drain::empty_kind(&device, kind, stops));
+        if emptied.pending_bytes > 0 {
+            let _ = wait::reach(&device, device.track.submitted()).await;
+            life::drain(&device);
         }
-        drop(emptying);
+        bytes += emptied.returned_bytes + emptied.pending_bytes;
     }
     bytes
 }
