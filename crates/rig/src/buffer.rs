@@ -16,7 +16,6 @@ use crate::entry;
 use crate::error::{Error, Misuse, Result, check_range};
 use crate::life;
 use crate::open::host_owner;
-use crate::stamp::Stamps;
 use crate::tick;
 use crate::timeline::{Access, DeviceId, Fate, Point};
 use crate::wait;
@@ -63,16 +62,34 @@ impl From<Use> for Access {
     }
 }
 
-/// The stamps of an allocation at one moment.
+/// The stamps of an allocation as they stood at one moment (S3.6): plain data, which later work
+/// does not change.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// let m = rig::memory::open("M")?;
+/// let x = m.create_buffer(4)?;
+/// assert_eq!(x.stamps(), rig::Stamps::default());
+///
+/// let first = m.prepare().fill(&x, 7).build()?.submit(&[], &[])?;
+/// let second = m.prepare().reads(&x).build()?.submit(&[], &[])?;
+/// let stamps = x.stamps();
+/// assert_eq!(stamps.write, Some(first));
+/// assert_eq!(stamps.use_by(&m), Some(second));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct StampsNow {
-    /// The point of the last write.
+pub struct Stamps {
+    /// The point of the last write; none before any.
     pub write: Option<Point>,
     /// The point of the last use on each device, writes included, in the order of devices.
     pub uses: Vec<Point>,
 }
 
-impl StampsNow {
+impl Stamps {
     /// Returns the point of the last use on a device.
     pub fn use_by(&self, device: &Device) -> Option<Point> {
         self.uses.iter().copied().find(|point| point.device_id() == device.id())
@@ -178,7 +195,7 @@ impl Buffer {
     }
 
     /// Returns the stamps as they are, reached points too. Never waits; a fact.
-    pub fn stamps(&self) -> StampsNow {
+    pub fn stamps(&self) -> Stamps {
         stamps_now(&self.at.stamps)
     }
 
@@ -353,14 +370,14 @@ pub struct LentBuffer {
     pub len: u64,
 }
 
-pub(crate) fn stamps_now(stamps: &Stamps) -> StampsNow {
+pub(crate) fn stamps_now(stamps: &crate::stamp::Stamps) -> Stamps {
     let mut uses = Vec::new();
     // The write is read first: its own use is among the uses then.
     let write = stamps.write();
     let dropped = |point: &Point| point.fate() == Fate::Dropped && Some(*point) != write;
     stamps.for_each_use(|point| uses.extend((!dropped(&point)).then_some(point)));
     uses.sort_unstable();
-    StampsNow { write, uses }
+    Stamps { write, uses }
 }
 
 impl std::fmt::Debug for Buffer {

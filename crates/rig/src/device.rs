@@ -80,11 +80,6 @@ impl Device {
         Self { owner: Arc::clone(owner) }
     }
 
-    /// Returns the host.
-    pub(crate) fn host() -> Self {
-        Self::of(host_owner())
-    }
-
     /// Opens a device under a name; an open name answers the same device, and the opener is not
     /// run. Waits for the opener, or for one of the same name that is at work.
     ///
@@ -413,6 +408,11 @@ fn stats_of(owner: &Owner) -> DeviceStats {
         peak_live_bytes: books.peaks().live_bytes,
         ..heap.counters.stats()
     }
+}
+
+/// Returns the host, which is always open and never lost (S1.1).
+pub fn host() -> Device {
+    Device::of(host_owner())
 }
 
 /// Returns every device that lives or still holds something, the host first.

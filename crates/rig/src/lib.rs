@@ -56,13 +56,13 @@ mod wrap;
 
 pub use crate::bin::Bins;
 pub use crate::borrow::borrow;
-pub use crate::buffer::{Buffer, LentBuffer, StampsNow as Stamps, Use};
+pub use crate::buffer::{Buffer, LentBuffer, Stamps, Use};
 pub use crate::collector::{Collector, add_collector};
 #[cfg(not(target_family = "wasm"))]
 pub use crate::copy::copy;
 pub use crate::copy::copy_async;
 pub use crate::create::BufferBuilder;
-pub use crate::device::{CacheOptions, Device, devices, snapshot, stats};
+pub use crate::device::{CacheOptions, Device, devices, host, snapshot, stats};
 pub use crate::driver::{Code, FileMode, Kind};
 pub use crate::error::{Error, Misuse, Result};
 pub use crate::export::Export;
@@ -73,16 +73,10 @@ pub use crate::life::{fail, failure};
 pub use crate::open::Opener;
 pub use crate::prepare::{Builder, Named, Prepared, run};
 pub use crate::profile::{Event, Profile, Trace, What};
-pub use crate::report::Stats as Statistics;
 pub use crate::report::{
     DeviceSnapshot, DeviceStats, Kept, LabelTotal, Report, Returned, Round, SiteTotal, Snapshot,
-    Usage, time_line,
+    Stats, Usage, time_line,
 };
 pub use crate::submit::Launch;
 pub use crate::timeline::{DeviceId, Point};
 pub use crate::wrap::{Wrap, WrapShared, wrap, wrap_raw, wrap_shared};
-
-/// Returns the host, which is always open.
-pub fn host() -> Device {
-    Device::host()
-}

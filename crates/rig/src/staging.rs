@@ -11,7 +11,7 @@ use crate::allocation::owner::Owner;
 use crate::allocation::{Allocation, Memory, Parts, Ref};
 use crate::borrow;
 use crate::budget::Where;
-use crate::buffer::{StampsNow, stamps_now};
+use crate::buffer::{Stamps, stamps_now};
 use crate::bytes::{HostBytes, page_bytes};
 use crate::device::Device;
 use crate::driver::{Access, Alloc, Ask, Kind, Span};
@@ -96,7 +96,7 @@ impl Device {
     /// Returns the stamps of a staging half that this device's copies use, or none before it is
     /// made; for tests.
     #[doc(hidden)]
-    pub fn half_stamps(&self, slot: usize, half: usize) -> Option<StampsNow> {
+    pub fn half_stamps(&self, slot: usize, half: usize) -> Option<Stamps> {
         let sets = SLOTS.lock();
         let set = sets.iter().find(|set| set.key == key_of(&self.owner))?;
         let at = set.slots.get(slot)?.get(half)?.at.as_ref()?;
