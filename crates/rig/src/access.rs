@@ -6,7 +6,7 @@
 //! that a stream of submissions cannot starve it (S5). Any thread may call anything; claims end on
 //! drop, after a panic too.
 
-use crate::allocation::{Allocation, Call, Ref};
+use crate::allocation::{Allocation, Call, Pin, Ref};
 use crate::buffer::Buffer;
 use crate::bytes::HostBytes;
 use crate::claim::{Answer, Ask, Pass};
@@ -273,18 +273,28 @@ impl Buffer {
         self.check_addressed()?;
         self.check_losses(Access::Write)?;
         let _call = Call::new(&self.at);
-        let record = self.at.record();
-        loop {
+        let (record, ask) = (self.at.record(), Ask::Export);
+        let pinned = loop {
             wait::follow(&self.at.stamps, Access::Write).await?;
             let pass = self.at.pass(self.token);
-            wait::claim("export", record, Ask::Export, pass).await?;
-            if wait::next_point(&self.at.stamps, Access::Write, DeviceId::HOST)?.is_none() {
-                break;
+            // An export holds no claim: only the pin keeps the bytes beside a `free`.
+            let pin = Pin::new(record);
+            match record.claims.ask(ask, pass) {
+                Answer::Waits => {
+                    drop(pin);
+                    wait::Released { allocation: record, ask, pass }.await;
+                }
+                answer => {
+                    wait::judge_claim("export", record, answer)?;
+                    if is_clear(&[Side { buffer: self, access: Access::Write }])? {
+                        break pin;
+                    }
+                }
             }
-        }
+        };
         let bytes = self.at.bytes.unwrap_or_else(HostBytes::empty);
         let offset = if self.at.bytes.is_some() { self.offset() } else { 0 };
-        Ok(Export::new(Arc::clone(record), bytes.range(offset, self.len())))
+        Ok(Export::new(pinned, bytes.range(offset, self.len())))
     }
 
     /// Reads like [`Buffer::read_async`], and blocks meanwhile.

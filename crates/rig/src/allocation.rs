@@ -34,10 +34,10 @@ use std::sync::Arc;
 /// A range of a driver's memory and all that is known of its use.
 pub(crate) struct Allocation {
     link: Link<Allocation>,
-    /// Live buffers, views, borrows, prepared submissions and calls in progress.
-    handles: AtomicU32,
-    /// Exports, which keep the bytes past a `free`.
-    pub(crate) exports: AtomicU32,
+    /// Who needs the record, in one word, so that one exchange decides who takes it home: its
+    /// handles (live buffers, views, borrows, prepared submissions and calls in progress), its
+    /// exports, which keep the bytes past a `free`, and `RETURNING`.
+    users: AtomicU64,
     /// Calls in progress, which keep an exclusive claim away (S5.3); those that move the bytes
     /// count `MOVES` more, and keep a free away (S4.14).
     calls: AtomicU64,
@@ -121,8 +121,7 @@ impl Allocation {
         let flags = if parts.read_only { READ_ONLY } else { 0 };
         let made = Arc::new(Self {
             link: Link::new(),
-            handles: AtomicU32::new(0),
-            exports: AtomicU32::new(0),
+            users: AtomicU64::new(0),
             calls: AtomicU64::new(0),
             flags: AtomicU32::new(flags),
             claims: Claims::new(),
@@ -217,6 +216,15 @@ impl Allocation {
         self.flags.fetch_or(LENT, Ordering::Relaxed);
     }
 
+    /// Notes that its bytes left the books, lent and without handles (S4.16).
+    pub(crate) fn set_given(&self) {
+        self.flags.fetch_or(GIVEN, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_given(&self) -> bool {
+        self.has(GIVEN)
+    }
+
     /// Whether the host addresses the bytes, always or while mapped.
     pub(crate) fn is_addressed(&self) -> bool {
         match self.memory {
@@ -237,28 +245,35 @@ impl Allocation {
         self.bytes.is_none() && while_mapped
     }
 
-    /// Claims the way back: true for the one caller that may take the memory home.
+    /// Claims the way back: true for the one caller that may take the memory home, once neither a
+    /// handle of a live record nor an export needs the bytes.
     pub(crate) fn start_return(&self) -> bool {
-        // ORDERING: whoever gets it sees what the last handle left; the list ordered that too.
-        self.flags.fetch_or(RETURNING, Ordering::AcqRel) & RETURNING == 0
+        self.seize(|users| users & EXPORTS == 0 && (users & HANDLES == 0 || self.claims.is_dead()))
+    }
+
+    /// Claims the memory of a dead record for a new one, whoever still names it.
+    pub(crate) fn start_move(&self) -> bool {
+        self.seize(|_| true)
+    }
+
+    fn seize(&self, may: impl Fn(u64) -> bool) -> bool {
+        let take = |users: u64| (users & RETURNING == 0 && may(users)).then_some(users | RETURNING);
+        // ORDERING: pairs with the decrements: whoever gets it sees what the last user left.
+        self.users.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).is_ok()
     }
 
     pub(crate) fn is_returning(&self) -> bool {
-        // ORDERING: pairs with `start_return`.
-        self.flags.load(Ordering::Acquire) & RETURNING != 0
-    }
-
-    /// Whether no handle and no export needs the bytes.
-    pub(crate) fn is_unreachable(&self) -> bool {
-        // ORDERING: pairs with the decrements: what the last user did is seen.
-        self.exports.load(Ordering::Acquire) == 0
-            && (self.handles.load(Ordering::Acquire) == 0 || self.claims.is_dead())
+        // ORDERING: pairs with `seize`.
+        self.users.load(Ordering::Acquire) & RETURNING != 0
     }
 
     /// Whether any handle names the record.
     pub(crate) fn has_handles(&self) -> bool {
-        // ORDERING: as in `is_unreachable`.
-        self.handles.load(Ordering::Acquire) > 0
+        self.users.load(Ordering::Relaxed) & HANDLES != 0
+    }
+
+    pub(crate) fn has_exports(&self) -> bool {
+        self.users.load(Ordering::Relaxed) & EXPORTS != 0
     }
 
     /// Whether any call is in progress.
@@ -278,15 +293,14 @@ impl Allocation {
         }
     }
 
-    /// Moves the memory of a dead record to a new one, which alone has it from then on. The
-    /// caller has won `start_return`.
-    pub(crate) fn move_out(self: &Arc<Self>) -> Arc<Self> {
+    /// Moves the memory of a dead record to a new one, which alone has it from then on, on its way
+    /// home or not, as `users` says. The caller has won the record.
+    fn move_out(self: &Arc<Self>, users: u64) -> Arc<Self> {
         let made = Arc::new(Self {
             link: Link::new(),
-            handles: AtomicU32::new(0),
-            exports: AtomicU32::new(0),
+            users: AtomicU64::new(users),
             calls: AtomicU64::new(0),
-            flags: AtomicU32::new(self.flags.load(Ordering::Relaxed) & !RETURNING),
+            flags: AtomicU32::new(self.flags.load(Ordering::Relaxed)),
             claims: Claims::new(),
             stamps: Stamps::new(),
             owner: Arc::clone(&self.owner),
@@ -302,20 +316,30 @@ impl Allocation {
             made.claims.set_outside();
         }
         made.stamps.take_over(&self.stamps);
-        let (maps, tag, keeper) = {
-            let mut extra = self.extra.lock();
-            let tag = extra.tag.clone();
-            (std::mem::take(&mut extra.maps), tag, extra.keeper.take())
-        };
-        maps.iter().for_each(|map| *map.root.lock() = Arc::clone(&made));
         {
-            let mut extra = made.extra.lock();
-            (extra.maps, extra.tag, extra.keeper) = (maps, tag, keeper);
+            // Mappings change their root under its lock, so that each finds itself there. Nobody
+            // else has the new record, whose lock comes second.
+            let (mut old, mut new) = (self.extra.lock(), made.extra.lock());
+            (new.maps, new.keeper) = (std::mem::take(&mut old.maps), old.keeper.take());
+            new.tag = old.tag.clone();
+            new.maps.iter().for_each(|map| *map.root.lock() = Arc::clone(&made));
         }
         let mut heap = self.payer().heap.lock();
         heap.roster.replace(self.roster.load(Ordering::Relaxed), Arc::downgrade(&made));
         drop(heap);
         made
+    }
+
+    /// Returns the record that takes the memory home: a dead one that handles still name stays
+    /// behind. The caller has won [`Allocation::start_return`].
+    pub(crate) fn homeward(self: Arc<Self>) -> Arc<Self> {
+        if self.has_handles() { self.move_out(RETURNING) } else { self }
+    }
+
+    /// Returns the first reference to a new record with the memory. The caller has won
+    /// [`Allocation::start_move`].
+    pub(crate) fn taken_over(self: &Arc<Self>) -> Ref {
+        Ref(Some(self.move_out(1)))
     }
 
     /// Returns why the allocation is dead.
@@ -357,13 +381,14 @@ pub(crate) struct Ref(Option<Arc<Allocation>>);
 impl Ref {
     /// Makes a reference to a record that the caller has.
     pub(crate) fn new(allocation: Arc<Allocation>) -> Self {
-        allocation.handles.fetch_add(1, Ordering::Relaxed);
+        allocation.users.fetch_add(1, Ordering::Relaxed);
         Self(Some(allocation))
     }
 
-    /// Makes the first reference to a record out of the cache, which nobody else has.
+    /// Makes the first reference to a record out of the cache, which nobody else has. It is a
+    /// handle and no longer returning at once, so that no drain takes it for unreachable.
     pub(crate) fn from_cache(allocation: Arc<Allocation>) -> Self {
-        allocation.handles.store(1, Ordering::Relaxed);
+        allocation.users.store(1, Ordering::Relaxed);
         Self(Some(allocation))
     }
 
@@ -391,8 +416,37 @@ impl Drop for Ref {
     fn drop(&mut self) {
         let Some(allocation) = self.0.take() else { return };
         // ORDERING: releases what this handle did, to the drain that takes the memory home.
-        if allocation.handles.fetch_sub(1, Ordering::AcqRel) == 1 && !allocation.is_returning() {
+        let before = allocation.users.fetch_sub(1, Ordering::AcqRel);
+        if before & HANDLES == 1 && before & RETURNING == 0 {
             List::push(allocation);
+        }
+    }
+}
+
+/// Keeps the bytes of an allocation, past a `free` too.
+pub(crate) struct Pin(Arc<Allocation>);
+
+impl Pin {
+    pub(crate) fn new(allocation: &Arc<Allocation>) -> Self {
+        allocation.users.fetch_add(EXPORT, Ordering::Relaxed);
+        Self(Arc::clone(allocation))
+    }
+}
+
+impl std::ops::Deref for Pin {
+    type Target = Arc<Allocation>;
+
+    fn deref(&self) -> &Arc<Allocation> {
+        &self.0
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        // ORDERING: releases what was done with the bytes, to the drain that takes them home.
+        let before = self.0.users.fetch_sub(EXPORT, Ordering::AcqRel);
+        if before & EXPORTS == EXPORT && before & RETURNING == 0 {
+            List::push(Arc::clone(&self.0));
         }
     }
 }
@@ -427,7 +481,13 @@ impl Drop for Call {
 
 /// What a call that moves the bytes counts beside itself.
 const MOVES: u64 = 1 << 32;
+const HANDLES: u64 = EXPORT - 1;
+const EXPORT: u64 = 1 << 32;
+const EXPORTS: u64 = RETURNING - EXPORT;
+/// Its memory is on the way home, or there, or has moved to another record.
+const RETURNING: u64 = 1 << 63;
+
 const READ_ONLY: u32 = 1;
 const LENT: u32 = 2;
-const RETURNING: u32 = 4;
+const GIVEN: u32 = 4;
 const TAGGED: u32 = 8;

@@ -11,7 +11,8 @@ use crate::allocation::{Allocation, Memory};
 use crate::buffer::{Buffer, On};
 use crate::bytes::HostBytes;
 use crate::device::Device;
-use crate::driver::{Access, Addressed, Import};
+use crate::drain;
+use crate::driver::{Access, Addressed, Driver, Import};
 use crate::entry;
 use crate::error::{Misuse, Result};
 use crate::life;
@@ -57,7 +58,7 @@ fn on(buffer: &Buffer, map: Option<MapRef>) -> Option<Buffer> {
 
 /// A buffer of 0 bytes borrows anywhere without a mapping (S4.3).
 fn empty_on(target: &Arc<Owner>, buffer: &Buffer) -> Result<Option<Buffer>> {
-    let made = Mapping::new(target, crate::driver::Region::default(), buffer.at.record());
+    let made = Mapping::new(target, buffer.at.record());
     *made.state.lock() = MapState::Released;
     target.heap.lock().maps.leave(made.place.load(Ordering::Relaxed));
     Ok(Some(buffer.through(On::Mapped(MapRef::new(made)))))
@@ -88,68 +89,66 @@ pub(crate) fn map_peer(target: &Arc<Owner>, root: &Arc<Allocation>) -> Result<Op
     share(target, root, |driver| driver.import_peer(&*owner.driver, root.region))
 }
 
-/// Joins the mapping there is, or makes one.
+/// Joins the mapping there is, or makes one. From before the import on, the mapping stands in the
+/// record, so that the bytes outlive it and nobody imports them twice.
 pub(crate) fn share(
     target: &Arc<Owner>,
     root: &Arc<Allocation>,
-    import: impl FnOnce(&Arc<dyn crate::driver::Driver>) -> Import,
+    import: impl FnOnce(&Arc<dyn Driver>) -> Import,
 ) -> Result<Option<MapRef>> {
-    if let Some(map) = join(target, root) {
-        return Ok(Some(map));
-    }
-    let region = match import(life::InFlight::new(target)?.driver()) {
-        Import::Mapped(region) => region,
-        Import::None => return Ok(None),
-        Import::Fault(fault) => return Err(life::fault(target, &fault)),
+    let made = match join(target, root)? {
+        Joined::There(map) => return Ok(Some(map)),
+        Joined::Made(made) => made,
     };
-    let made = Mapping::new(target, region, root);
-    let raced = {
-        let mut extra = root.extra.lock();
-        if root.claims.is_dead() {
-            drop(extra);
-            discard(&made);
-            return Misuse::Dead { why: root.why_dead() }.of("borrow");
-        }
-        let there = extra.maps.iter().find(|map| map.device.id == target.id).cloned();
-        match there {
-            Some(map) => Some(revive(map)),
-            None => {
-                extra.maps.push(Arc::clone(&made));
-                None
-            }
-        }
+    let answer = life::InFlight::new(target).map(|call| import(call.driver()));
+    let Ok(Import::Mapped(region)) = answer else {
+        life::with_stops(|stops| drain::forget_mapping(&made, stops));
+        return match answer? {
+            Import::Fault(fault) => Err(life::fault(target, &fault)),
+            Import::Mapped(_) | Import::None => Ok(None),
+        };
     };
-    if let Some(map) = raced {
-        discard(&made);
-        return Ok(Some(map));
+    made.imported(region);
+    let map = made.with_root(|_, _| revive(Arc::clone(&made)));
+    if root.claims.is_dead() {
+        drop(map);
+        life::drain(target);
+        return Misuse::Dead { why: root.why_dead() }.of("borrow");
     }
-    Ok(Some(MapRef::new(made)))
+    Ok(Some(map))
 }
 
-/// Releases a mapping that nobody came to know.
-fn discard(made: &Mapping) {
-    let device = &made.device;
-    *made.state.lock() = MapState::Released;
-    device.heap.lock().maps.leave(made.place.load(Ordering::Relaxed));
-    let _call = life::InFlight::new(device);
-    device.driver.release(made.region);
+enum Joined {
+    There(MapRef),
+    /// It stands in the record, and is to be imported.
+    Made(Arc<Mapping>),
 }
 
-/// Joins the mapping that exists, reviving one that is due; waits out one that is being released.
-fn join(target: &Arc<Owner>, root: &Arc<Allocation>) -> Option<MapRef> {
+/// Joins the mapping that exists, reviving one that is due, or enters a new one; waits out one
+/// that the driver is making or releasing.
+fn join(target: &Arc<Owner>, root: &Arc<Allocation>) -> Result<Joined> {
     loop {
         {
-            let extra = root.extra.lock();
-            let map = extra.maps.iter().find(|map| map.device.id == target.id)?;
-            if *map.state.lock() != MapState::Releasing {
-                return Some(revive(Arc::clone(map)));
+            let mut extra = root.extra.lock();
+            if root.claims.is_dead() {
+                drop(extra);
+                return Misuse::Dead { why: root.why_dead() }.of("borrow");
+            }
+            let Some(map) = extra.maps.iter().find(|map| map.device.id == target.id) else {
+                let made = Mapping::new(target, root);
+                extra.maps.push(Arc::clone(&made));
+                return Ok(Joined::Made(made));
+            };
+            let state = *map.state.lock();
+            if matches!(state, MapState::Live | MapState::Due) {
+                return Ok(Joined::There(revive(Arc::clone(map))));
             }
         }
         std::thread::yield_now();
     }
 }
 
-/// Takes a share of a mapping that is live or due; the caller holds the root's `extra`.
+/// Takes a share of a mapping that is live, due or imported; the caller holds the root's `extra`.
 fn revive(map: Arc<Mapping>) -> MapRef {
     *map.state.lock() = MapState::Live;
     MapRef::new(map)

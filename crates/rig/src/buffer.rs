@@ -6,7 +6,7 @@
 
 use crate::allocation::mapping::MapRef;
 use crate::allocation::owner::Owner;
-use crate::allocation::{Allocation, Keeper, Memory, Parts, Ref};
+use crate::allocation::{Allocation, Keeper, Memory, Parts, Pin, Ref};
 use crate::bytes::HostBytes;
 use crate::claim::{Ask, Pass};
 use crate::device::Device;
@@ -301,13 +301,17 @@ impl Buffer {
         self.check_live("lend")?;
         self.check_devices()?;
         let owner = &self.at.owner;
+        // Beside a `free`, the driver has the memory until it answered.
+        let pinned = Pin::new(self.at.record());
+        self.check_live("lend")?;
         let object = life::InFlight::new(owner)?.driver().lend(self.at.region);
         let Some(object) = object.filter(|_| !matches!(self.at.memory, Memory::File)) else {
             let why = Arc::from("this memory has no object to lend");
             return Err(Error::Unsupported { device: Arc::clone(&owner.name), why });
         };
         self.leave_claims("lend")?;
-        self.at.set_lent();
+        pinned.set_lent();
+        self.check_live("lend")?;
         Ok(LentBuffer { object, offset: self.offset, len: self.len })
     }
 
@@ -327,7 +331,7 @@ impl Buffer {
     pub(crate) fn region(&self) -> Region {
         match &self.on {
             On::Owner | On::Host => self.at.region,
-            On::Mapped(map) => map.mapping().region,
+            On::Mapped(map) => map.mapping().region(),
         }
     }
 

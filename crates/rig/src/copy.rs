@@ -157,7 +157,7 @@ fn span_on(device: &Arc<Owner>, buffer: &Buffer, access: Access) -> Span {
         buffer.at.region
     } else {
         match &buffer.on {
-            On::Mapped(map) if map.mapping().device.id == device.id => map.mapping().region,
+            On::Mapped(map) if map.mapping().device.id == device.id => map.mapping().region(),
             _ => mapped_region(device, buffer),
         }
     };
@@ -168,7 +168,7 @@ fn span_on(device: &Arc<Owner>, buffer: &Buffer, access: Access) -> Span {
 fn mapped_region(device: &Arc<Owner>, buffer: &Buffer) -> Region {
     let extra = buffer.at.extra.lock();
     let map = extra.maps.iter().find(|map| map.device.id == device.id);
-    map.map_or(buffer.at.region, |map| map.region)
+    map.map_or(buffer.at.region, |map| map.region())
 }
 
 async fn file_read(src: &Buffer, dst: &Buffer) -> Result<()> {

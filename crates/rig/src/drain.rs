@@ -9,12 +9,17 @@
 //!                                                                  \-> leaving -> driver, keeper
 //! ```
 
+mod unmap;
+
+pub(crate) use crate::drain::unmap::forget_mapping;
+
 use crate::allocation::heap::Heap;
-use crate::allocation::mapping::{MapState, Mapping};
+use crate::allocation::mapping::MapState;
 use crate::allocation::owner::{Owner, Release};
 use crate::allocation::{Allocation, Keeper, Memory};
 use crate::budget::Where;
 use crate::cache::Class;
+use crate::drain::unmap::{end_mapping, release_mapping};
 use crate::driver::{Kind, Region};
 use crate::entry;
 use crate::gate::Duty;
@@ -54,11 +59,11 @@ pub(crate) fn drain(owner: &Arc<Owner>, stops: &mut Stops) {
 
 /// Starts the way back of a record that nothing needs any more; does nothing for others.
 pub(crate) fn retire(record: Arc<Allocation>, stops: &mut Stops) {
-    if !record.is_unreachable() || !record.start_return() {
+    if !record.start_return() {
         return;
     }
     let given = record.is_lent() && !record.claims.is_dead();
-    let record = if record.has_handles() { record.move_out() } else { record };
+    let record = record.homeward();
     // Borrows that are left are dead and hold nothing: their mappings are due now.
     let maps = record.extra.lock().maps.clone();
     for map in maps {
@@ -86,6 +91,7 @@ pub(crate) fn retire(record: Arc<Allocation>, stops: &mut Stops) {
         });
     }
     if given {
+        record.set_given();
         let owner = Arc::clone(&record.owner);
         owner.heap.lock().given.push(record);
         owner.note_due();
@@ -257,7 +263,7 @@ impl Emptied {
 fn leave(record: Arc<Allocation>, stops: &mut Stops) -> bool {
     let owner = Arc::clone(&record.owner);
     let submitted = owner.track.submitted();
-    if owner.has_timeline() && owner.track.reached() < submitted && !owner.is_stopped() {
+    if owner.has_timeline() && owner.track.reached() < submitted && !owner.track.is_settled() {
         owner.heap.lock().leaving.push_back((submitted, record));
         owner.note_due();
         return false;
@@ -269,7 +275,7 @@ fn leave(record: Arc<Allocation>, stops: &mut Stops) -> bool {
 fn give_back(record: Arc<Allocation>, stops: &mut Stops) -> bool {
     let owner = Arc::clone(&record.owner);
     let entered = owner.gate.enter();
-    if !entered && !owner.is_stopped() {
+    if !entered && !owner.track.is_settled() {
         owner.heap.lock().leaving.push_back((VALUE_MAX, record));
         owner.note_due();
         return false;
@@ -288,8 +294,9 @@ fn give_back(record: Arc<Allocation>, stops: &mut Stops) -> bool {
         if !entry::is_timed() {
             heap.counters.spent(spent);
         }
-        with_payer(&mut heap, &owner, record.kind(), |books| {
-            books.gone(Where::Returning, record.charged());
+        with_payer(&mut heap, &owner, record.kind(), |books| match record.is_given() {
+            true => books.given_back(record.charged()),
+            false => books.gone(Where::Returning, record.charged()),
         });
     }
     record.leave_roster();
@@ -331,57 +338,6 @@ fn blocker(record: &Allocation) -> Option<Point> {
     found
 }
 
-fn end_mapping(mapping: Arc<Mapping>) {
-    let root = Arc::clone(&mapping.root.lock());
-    {
-        let _extra = root.extra.lock();
-        let mut state = mapping.state.lock();
-        let wanted = mapping.live.load(Ordering::Relaxed) > 0 && !root.is_returning();
-        if *state != MapState::Live || wanted {
-            return;
-        }
-        *state = MapState::Due;
-    }
-    let due = mapping.due.load(Ordering::Relaxed);
-    let device = Arc::clone(&mapping.device);
-    device.heap.lock().unmapping.push_back((due, mapping));
-    device.note_due();
-}
-
-/// Releases a mapping that is still due, and lets the memory go on its way.
-fn release_mapping(mapping: &Arc<Mapping>, stops: &mut Stops) {
-    let root = Arc::clone(&mapping.root.lock());
-    let device = &mapping.device;
-    {
-        let _extra = root.extra.lock();
-        let mut state = mapping.state.lock();
-        if *state != MapState::Due {
-            return;
-        }
-        let revived = mapping.live.load(Ordering::Relaxed) > 0 && !root.is_returning();
-        if revived && !device.is_stopped() {
-            *state = MapState::Live;
-            return;
-        }
-        *state = MapState::Releasing;
-    }
-    let entered = device.gate.enter();
-    device.driver.release(mapping.region);
-    if entered && device.gate.leave() == Duty::Stop {
-        stops.push(Arc::clone(device));
-    }
-    device.heap.lock().maps.leave(mapping.place.load(Ordering::Relaxed));
-    let parked = {
-        let mut extra = root.extra.lock();
-        *mapping.state.lock() = MapState::Released;
-        extra.maps.retain(|map| !Arc::ptr_eq(map, mapping));
-        extra.maps.is_empty() && std::mem::take(&mut extra.parked)
-    };
-    if parked {
-        come_home(root, stops);
-    }
-}
-
 fn run_due(owner: &Arc<Owner>, stops: &mut Stops) {
     let stopped = owner.is_stopped();
     if stopped {
@@ -392,26 +348,27 @@ fn run_due(owner: &Arc<Owner>, stops: &mut Stops) {
     if owner.track.is_settled() {
         let maps = owner.heap.lock().maps.all();
         for mapping in maps {
-            let mut state = mapping.state.lock();
-            if *state == MapState::Live {
-                *state = MapState::Due;
-            }
-            drop(state);
-            release_mapping(&mapping, stops);
+            mapping.with_root(|_, _| {
+                let mut state = mapping.state.lock();
+                if *state == MapState::Live {
+                    *state = MapState::Due;
+                }
+            });
+            release_mapping(&mapping, u64::MAX, stops);
         }
     }
     passed_points(owner).into_iter().for_each(|record| come_home(record, stops));
     let settled = owner.track.is_settled();
     let reached = owner.track.reached();
     let gone = |value: u64| settled || (!owner.track.is_lost() && value <= reached);
+    let most = if settled { u64::MAX } else { reached };
     loop {
         let mapping = pop_due(&mut owner.heap.lock().unmapping, gone);
         let Some(mapping) = mapping else { break };
-        release_mapping(&mapping, stops);
+        release_mapping(&mapping, most, stops);
     }
-    let left = |value: u64| stopped || gone(value);
     loop {
-        let record = pop_due(&mut owner.heap.lock().leaving, left);
+        let record = pop_due(&mut owner.heap.lock().leaving, gone);
         let Some(record) = record else { break };
         let _ = give_back(record, stops);
     }
@@ -452,20 +409,19 @@ fn passed_points(owner: &Owner) -> Vec<Arc<Allocation>> {
 
 /// Takes back lent memory that the program let go of, or whose device is gone.
 fn take_given(owner: &Arc<Owner>, stops: &mut Stops) {
-    let gone: Vec<_> = {
-        let mut heap = owner.heap.lock();
-        if heap.given.is_empty() {
-            return;
+    let given = std::mem::take(&mut owner.heap.lock().given);
+    for record in given {
+        let settled = owner.track.is_settled();
+        let entered = owner.gate.enter();
+        let gone = settled || entered && owner.driver.let_go(record.region);
+        if entered && owner.gate.leave() == Duty::Stop {
+            stops.push(Arc::clone(owner));
         }
-        let stopped = owner.is_stopped();
-        heap.given.extract_if(.., |record| stopped || owner.driver.let_go(record.region)).collect()
-    };
-    for record in gone {
-        record.payer().heap.lock().books.given_back(record.charged());
-        if let Memory::Pool { kind, class } = record.memory {
-            owner.heap.lock().cache.freed_from(kind_index(kind), class);
+        if !gone {
+            owner.heap.lock().given.push(record);
+            continue;
         }
-        let _ = leave(record, stops);
+        come_home(record, stops);
     }
 }
 

@@ -4,13 +4,11 @@
 //! move bytes by race-tolerant accesses, so that work beside them gives mixed bytes and never
 //! undefined behaviour. Any thread may use one. The two raw doors are this file's unsafe code.
 
-use crate::allocation::Allocation;
+use crate::allocation::{Allocation, Pin};
 use crate::bytes::HostBytes;
 use crate::claim::{Answer, Ask, Pass};
 use crate::entry;
 use crate::error::{Misuse, Result, check_range};
-use crate::list::List;
-use crate::sync::Ordering;
 use crate::wait;
 use std::sync::Arc;
 
@@ -19,13 +17,13 @@ use std::sync::Arc;
 /// Its copies check bounds and hold an access claim, wait for no work and ignore losses. Beside
 /// device work they give mixed bytes, never undefined behaviour.
 pub struct Export {
-    record: Arc<Allocation>,
+    record: Pin,
     bytes: HostBytes,
 }
 
 impl Export {
-    pub(crate) fn new(record: Arc<Allocation>, bytes: HostBytes) -> Self {
-        record.exports.fetch_add(1, Ordering::Relaxed);
+    /// Makes an export of memory that was pinned before it was claimed.
+    pub(crate) fn new(record: Pin, bytes: HostBytes) -> Self {
         Self { record, bytes }
     }
 
@@ -93,15 +91,6 @@ impl Export {
         unsafe {
             let (start, len) = self.bytes.raw();
             std::slice::from_raw_parts_mut(start, len)
-        }
-    }
-}
-
-impl Drop for Export {
-    fn drop(&mut self) {
-        // ORDERING: releases what was done through it, to the drain that takes the memory home.
-        if self.record.exports.fetch_sub(1, Ordering::AcqRel) == 1 {
-            List::push(Arc::clone(&self.record));
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Kept claims never wait and refuse no device work. They end on drop, after a panic too. Any
 //! thread may hold one. No lock is held while a caller's function runs.
 
-use crate::allocation::Ref;
+use crate::allocation::{Allocation, Ref};
 use crate::buffer::Buffer;
 use crate::claim::{Answer, Ask, Pass};
 use crate::driver::Access;
@@ -210,26 +210,46 @@ impl Claims {
         }
         buffer.check_losses(Access::Write)?;
         let record = buffer.at.record();
+        let at = loop {
+            match self.take_over(record, why)? {
+                Some(at) => break at,
+                None => {
+                    let (allocation, ask, pass) = (record, Ask::Free, Pass::Exclusive);
+                    wait::block_on(wait::Released { allocation, ask, pass });
+                }
+            }
+        };
+        Ok(Buffer::whole(at, buffer.len()).under(self.inner.token))
+    }
+
+    /// Makes a record dead and its memory a new one's, under the same claim; none while a
+    /// hand-over is in progress. The lock on what is held keeps the end of the claims away.
+    fn take_over(&self, record: &Arc<Allocation>, why: &str) -> Result<Option<Ref>> {
+        let mut held = self.inner.held.lock();
+        let Some(held) = held.iter_mut().find(|held| Arc::ptr_eq(held.at.record(), record)) else {
+            return Misuse::ClaimsEnded.of("consume");
+        };
         record.extra.lock().why = Some(Arc::from(why));
-        let ended = wait::block_on(wait::claim("consume", record, Ask::Free, Pass::Exclusive));
-        if let Err(error) = ended {
+        // An export keeps its bytes where they are.
+        let answer = match record.has_exports() {
+            true => Answer::Busy,
+            false => record.claims.ask(Ask::Free, Pass::Exclusive),
+        };
+        if answer != Answer::Granted {
             record.extra.lock().why = None;
-            return Err(error);
         }
-        if !record.start_return() {
+        match answer {
+            Answer::Waits => return Ok(None),
+            answer => wait::judge_claim("consume", record, answer)?,
+        };
+        if !record.start_move() {
             return Misuse::Dead { why: record.why_dead() }.of("consume");
         }
-        let moved = record.move_out();
-        moved.claims.ask(Ask::KeptExclusive, Pass::No);
-        moved.holder.store(self.inner.token, Ordering::Relaxed);
-        let at = Ref::new(moved);
-        let mut held = self.inner.held.lock();
-        let same = |held: &&mut Held| Arc::ptr_eq(held.at.record(), buffer.at.record());
-        if let Some(held) = held.iter_mut().find(same) {
-            held.at = at.clone();
-        }
-        drop(held);
-        Ok(Buffer::whole(at, buffer.len()).under(self.inner.token))
+        let at = record.taken_over();
+        at.claims.ask(Ask::KeptExclusive, Pass::No);
+        at.holder.store(self.inner.token, Ordering::Relaxed);
+        held.at = at.clone();
+        Ok(Some(at))
     }
 
     fn end(&self) {

@@ -331,14 +331,14 @@ impl Half {
 
     /// Returns the first `len` bytes as the device sees them.
     pub(crate) fn span(&self, len: u64, access: Access) -> Span {
-        let region = self.map.as_ref().map_or(self.at.region, |map| map.mapping().region);
+        let region = self.map.as_ref().map_or(self.at.region, |map| map.mapping().region());
         Span { region, offset: 0, len, access }
     }
 
     /// Lets another device reach a host half too.
     pub(crate) fn span_on(&self, device: &Arc<Owner>, len: u64, access: Access) -> Result<Span> {
         let map = map_half(device, &self.at)?;
-        let region = map.mapping().region;
+        let region = map.mapping().region();
         if let Some(place) = self.place {
             with_seat(place, |seat| {
                 if !seat.map.iter().any(|known| known.mapping().device.id == device.id) {

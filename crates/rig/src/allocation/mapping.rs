@@ -4,6 +4,7 @@
 //! after which it is due and puts it on the device's list; a borrow before its release revives it.
 //!
 //! ```text
+//! Importing -> Live, or Released where the driver maps nothing
 //! Live --last borrow dropped, drained--> Due(value) --value reached--> Releasing -> Released
 //!  ^                                        |
 //!  +------------- borrowed again -----------+
@@ -11,20 +12,20 @@
 //!
 //! Any thread may hold a [`MapRef`]. The root's `extra` lock orders the changes of state.
 
-use crate::allocation::Allocation;
 use crate::allocation::owner::Owner;
+use crate::allocation::{Allocation, Extra};
 use crate::driver::Region;
 use crate::list::{Link, Linked, List};
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A mapping.
 pub(crate) struct Mapping {
     link: Link<Mapping>,
     /// The device that maps the memory.
     pub(crate) device: Arc<Owner>,
-    /// The memory as that device sees it.
-    pub(crate) region: Region,
+    /// The memory as that device sees it, once it is imported.
+    region: OnceLock<Region>,
     /// Guards which record has the mapped memory; a leaf lock.
     pub(crate) root: Mutex<Arc<Allocation>>,
     /// Its place in the device's roster.
@@ -40,6 +41,8 @@ pub(crate) struct Mapping {
 /// Where a mapping is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum MapState {
+    /// The driver is making it; until then the bytes stay, and nobody else imports them.
+    Importing,
     /// Borrows name it, or did until just now.
     Live,
     /// It goes once the device reached what was submitted when the last borrow went.
@@ -51,25 +54,56 @@ pub(crate) enum MapState {
 }
 
 impl Mapping {
-    pub(crate) fn new(device: &Arc<Owner>, region: Region, root: &Arc<Allocation>) -> Arc<Self> {
+    /// Makes a mapping that is still to be imported.
+    pub(crate) fn new(device: &Arc<Owner>, root: &Arc<Allocation>) -> Arc<Self> {
         let made = Arc::new(Self {
             link: Link::new(),
             device: Arc::clone(device),
-            region,
+            region: OnceLock::new(),
             root: Mutex::new(Arc::clone(root)),
             place: AtomicU32::new(0),
             live: AtomicU32::new(0),
             due: AtomicU64::new(0),
-            state: Mutex::new(MapState::Live),
+            state: Mutex::new(MapState::Importing),
         });
         let place = device.heap.lock().maps.enter(Arc::downgrade(&made));
         made.place.store(place, Ordering::Relaxed);
         made
     }
 
-    /// Notes that no borrow is left: due once the device reached what is submitted now.
+    /// Returns the memory as the device sees it; of 0 bytes it sees none.
+    pub(crate) fn region(&self) -> Region {
+        self.region.get().copied().unwrap_or_default()
+    }
+
+    /// Notes what the driver answered.
+    pub(crate) fn imported(&self, region: Region) {
+        let first = self.region.set(region);
+        debug_assert!(first.is_ok(), "a mapping is imported once");
+    }
+
+    /// Whether a borrow that is not dead names it. The caller has the root's `extra`.
+    pub(crate) fn is_wanted(&self, root: &Allocation) -> bool {
+        self.live.load(Ordering::Relaxed) > 0 && !root.is_returning()
+    }
+
+    /// Notes that no borrow is left: due once the device reached what is submitted now. A note
+    /// that comes late, after the mapping was used again, takes nothing back.
     pub(crate) fn note_due(&self) {
-        self.due.store(self.device.track.submitted(), Ordering::Relaxed);
+        self.due.fetch_max(self.device.track.submitted(), Ordering::Relaxed);
+    }
+
+    /// Calls `f` with the record that has the memory, which does not change meanwhile.
+    pub(crate) fn with_root<R>(&self, f: impl FnOnce(&Arc<Allocation>, &mut Extra) -> R) -> R {
+        loop {
+            let root = Arc::clone(&self.root.lock());
+            let mut extra = root.extra.lock();
+            // Before the lock was there, the memory may have moved to another record.
+            let stays = Arc::ptr_eq(&self.root.lock(), &root);
+            if stays {
+                return f(&root, &mut extra);
+            }
+        }
     }
 }
 

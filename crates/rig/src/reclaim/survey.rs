@@ -9,7 +9,6 @@ use crate::drain::kind_index;
 use crate::error::Error;
 use crate::reclaim::{Plan, Shape, payer_of};
 use crate::report::{Kept, LabelTotal, Report, Round, SiteTotal};
-use crate::sync::Ordering;
 use crate::timeline::{Fate, Point, track};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,10 +32,10 @@ pub(crate) fn survey(payer: &Arc<Owner>) -> Survey {
             note_returning(record, bytes, &mut kept);
             continue;
         }
-        if !record.has_handles() && record.exports.load(Ordering::Relaxed) == 0 {
+        if !record.has_handles() && !record.has_exports() {
             continue;
         }
-        let place = if record.exports.load(Ordering::Relaxed) > 0 {
+        let place = if record.has_exports() {
             &mut kept.exported_bytes
         } else if record.is_lent() {
             &mut kept.lent_bytes

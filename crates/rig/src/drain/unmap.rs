@@ -1,0 +1,71 @@
+//! The end of mappings: due with the last borrow, released once the device is done, then forgotten.
+//!
+//! Part of a drain. The root's `extra` lock orders each change of state against borrows; the driver
+//! is called with no lock held, and beside no stop.
+
+use crate::allocation::mapping::{MapState, Mapping};
+use crate::drain::{Stops, come_home};
+use crate::gate::Duty;
+use crate::sync::Ordering;
+use std::sync::Arc;
+
+/// Makes a mapping due that no borrow needs any more.
+pub(crate) fn end_mapping(mapping: Arc<Mapping>) {
+    let due = mapping.with_root(|root, _| {
+        let mut state = mapping.state.lock();
+        let due = *state == MapState::Live && !mapping.is_wanted(root);
+        if due {
+            *state = MapState::Due;
+        }
+        due
+    });
+    if due {
+        let device = Arc::clone(&mapping.device);
+        let value = mapping.due.load(Ordering::Relaxed);
+        device.heap.lock().unmapping.push_back((value, mapping));
+        device.note_due();
+    }
+}
+
+/// Releases a mapping that is still due at `value`.
+pub(crate) fn release_mapping(mapping: &Arc<Mapping>, value: u64, stops: &mut Stops) {
+    let device = &mapping.device;
+    let releases = mapping.with_root(|root, _| {
+        let mut state = mapping.state.lock();
+        // A borrow came and went since: it is due later, by an entry of its own.
+        if *state != MapState::Due || mapping.due.load(Ordering::Relaxed) > value {
+            return false;
+        }
+        let revived = mapping.is_wanted(root) && !device.track.is_settled();
+        *state = if revived { MapState::Live } else { MapState::Releasing };
+        !revived
+    });
+    if !releases {
+        return;
+    }
+    let entered = device.gate.enter();
+    if !entered && !device.track.is_settled() {
+        // Lost just now: no call comes beside the stop, after which the mapping ends.
+        mapping.with_root(|_, _| *mapping.state.lock() = MapState::Due);
+        return device.note_due();
+    }
+    device.driver.release(mapping.region());
+    if entered && device.gate.leave() == Duty::Stop {
+        stops.push(Arc::clone(device));
+    }
+    forget_mapping(mapping, stops);
+}
+
+/// Takes a mapping that is gone out of all records, and lets the memory go on its way.
+pub(crate) fn forget_mapping(mapping: &Arc<Mapping>, stops: &mut Stops) {
+    mapping.device.heap.lock().maps.leave(mapping.place.load(Ordering::Relaxed));
+    let parked = mapping.with_root(|root, extra| {
+        *mapping.state.lock() = MapState::Released;
+        extra.maps.retain(|map| !Arc::ptr_eq(map, mapping));
+        let parked = extra.maps.is_empty() && std::mem::take(&mut extra.parked);
+        parked.then(|| Arc::clone(root))
+    });
+    if let Some(root) = parked {
+        come_home(root, stops);
+    }
+}
