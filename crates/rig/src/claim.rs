@@ -95,15 +95,14 @@ impl Claims {
 
     /// Releases a claim that is held; answers whether somebody waits and has to be woken.
     pub(crate) fn release(&self, ask: Ask) -> bool {
-        // ORDERING: releases what was done under the claim, to the next ask; acquires the
-        // registration of whoever set the bit. One word orders the two: either the bit is seen
-        // here, or the waiter sees the release.
-        let before = self.word.fetch_sub(unit(ask), Ordering::AcqRel);
+        // ORDERING: releases what was done under the claim, to the next ask. One word decides what
+        // comes first: either the bit is seen here, or whoever sets it sees the release.
+        let before = self.word.fetch_sub(unit(ask), Ordering::Release);
         debug_assert!(held(before, ask), "a claim is released that is not held");
         before & WAITERS != 0 && {
-            // ORDERING: acquires the registration of whoever set the bit since: the caller's wake
-            // reaches that one too.
-            self.word.fetch_and(!WAITERS, Ordering::Acquire);
+            // The caller's wake reaches those too that set the bit since; the wakers' fences show
+            // them to it.
+            self.word.fetch_and(!WAITERS, Ordering::Relaxed);
             true
         }
     }
@@ -121,10 +120,10 @@ impl Claims {
         closure
     }
 
-    /// Notes that somebody waits for a release; ask once more before sleeping.
+    /// Notes that somebody waits for a release: registered before, it asks once more before it
+    /// sleeps.
     pub(crate) fn wait_for_release(&self) {
-        // ORDERING: releases the registration with whoever wakes, to `release`.
-        self.word.fetch_or(WAITERS, Ordering::Release);
+        self.word.fetch_or(WAITERS, Ordering::Relaxed);
     }
 
     /// Makes the one kept read that is held exclusive; false, and nothing changed, beside any

@@ -154,6 +154,21 @@ impl<T> std::ops::Deref for Global<T> {
 #[allow(unsafe_code)]
 unsafe impl<T> Sync for Global<T> {}
 
+/// The steps of the threads of a loom test. Loom forgets that one thread looked at an atomic once
+/// another looks too, and so skips orders in which a thread only looks; it tries the orders of
+/// what all change. A step orders no memory.
+#[cfg(all(test, rig_loom))]
+#[derive(Default)]
+pub(crate) struct Steps(AtomicU64);
+
+#[cfg(all(test, rig_loom))]
+impl Steps {
+    /// Lets any thread go on from here.
+    pub(crate) fn step(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// Returns the nanoseconds since the process first asked.
 pub(crate) fn now_ns() -> u64 {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();

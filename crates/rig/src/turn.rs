@@ -48,9 +48,8 @@ pub(crate) struct Taken<'a> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        // ORDERING: releases what was done in the turn, to whoever takes it next; acquires the
-        // registration of whoever set `WAITED`, so that the wake below reaches it.
-        let before = self.turn.word.swap(0, Ordering::AcqRel);
+        // ORDERING: releases what was done in the turn, to whoever takes it next.
+        let before = self.turn.word.swap(0, Ordering::Release);
         if before & WAITED != 0 {
             self.turn.waiters.wake_all();
         }
@@ -69,10 +68,9 @@ impl<'a> Future for Take<'a> {
             return Poll::Ready(taken);
         }
         self.turn.waiters.register(cx.waker());
-        // ORDERING: as in `try_take`; and releases the registration, to the holder's swap. One
-        // word decides which of the two comes first, so either the turn is free here, or the
-        // holder sees the bit.
-        let before = self.turn.word.fetch_or(TAKEN | WAITED, Ordering::AcqRel);
+        // ORDERING: as in `try_take`. One word decides what comes first: either the turn is free
+        // here, or its holder sees the bit, and the wakers' fences show it the waker.
+        let before = self.turn.word.fetch_or(TAKEN | WAITED, Ordering::Acquire);
         self.turn.taken_after(before).map_or(Poll::Pending, Poll::Ready)
     }
 }
