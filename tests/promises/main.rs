@@ -4,5 +4,7 @@
 //! copies through staging has halves of its own.
 
 mod bench;
+mod claims;
+mod donations;
 mod reentrancy;
 mod rules;

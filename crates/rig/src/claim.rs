@@ -60,6 +60,8 @@ pub(crate) enum Pass {
     No,
     /// Yes: that claim does not stand in its way (S5.5).
     Exclusive,
+    /// No; and device work does not stand in its way, which mixes the bytes at worst (S6.5).
+    Mixed,
 }
 
 impl Claims {
@@ -179,7 +181,7 @@ fn judge(word: u64, ask: Ask, pass: Pass) -> (Answer, u64) {
     if word & DEAD != 0 {
         return (Answer::Dead, word);
     }
-    let exclusive = word & EXCLUSIVE != 0 && pass == Pass::No;
+    let exclusive = word & EXCLUSIVE != 0 && pass != Pass::Exclusive;
     let kept = KEPT_READ.of(word) > 0;
     let reading = CLOSURE_READ.of(word) + MOVER_READ.of(word) > 0;
     let writing = word & (CLOSURE_WRITE | MOVER_WRITE) != 0;
@@ -209,6 +211,7 @@ fn judge(word: u64, ask: Ask, pass: Pass) -> (Answer, u64) {
         Ask::Free => (exclusive || kept || reading || writing, momentary),
     };
     // A full count refuses the host, and makes device work wait, which is never refused by timing.
+    let waits = waits && pass != Pass::Mixed;
     let (full, momentary) = (full(word, ask), ask == Ask::MomentaryRead);
     if busy || full && !momentary {
         (Answer::Busy, word)

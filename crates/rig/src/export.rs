@@ -101,8 +101,8 @@ impl std::fmt::Debug for Export {
     }
 }
 
-/// The claim of one export's copy. It waits for no work: a momentary claim, which says that work
-/// is being handed over, does not stand in its way; only the host's own accesses do.
+/// The claim of one export's copy. Work that is being handed over does not stand in its way; only
+/// the host's own accesses do.
 struct ExportClaim<'a> {
     record: &'a Arc<Allocation>,
     ask: Option<Ask>,
@@ -110,10 +110,10 @@ struct ExportClaim<'a> {
 
 impl<'a> ExportClaim<'a> {
     fn new(call: &'static str, record: &'a Arc<Allocation>, ask: Ask) -> Result<Self> {
-        match record.claims.ask(ask, Pass::No) {
+        match record.claims.ask(ask, Pass::Mixed) {
             Answer::Granted => Ok(Self { record, ask: Some(ask) }),
-            // A free ends the buffers, not the exports; and device work only mixes the bytes.
-            Answer::Dead | Answer::Waits => Ok(Self { record, ask: None }),
+            // A free ended the buffers, and with them every access but those of exports.
+            Answer::Dead => Ok(Self { record, ask: None }),
             answer => wait::judge_claim(call, record, answer).map(|_| Self { record, ask: None }),
         }
     }
