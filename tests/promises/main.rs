@@ -5,6 +5,9 @@
 
 mod bench;
 mod claims;
+mod devices;
 mod donations;
+mod files;
+mod opening;
 mod reentrancy;
 mod rules;

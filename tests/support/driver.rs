@@ -8,7 +8,7 @@ use crate::state::{NextHandOver, Outcome, Shared};
 use crate::work::{Job, Nap, parts_misfit, scripted, wake};
 use rig::bytes::HostBytes;
 use rig::driver::{
-    Addressed, Alloc, Ask, Code, Driver, Facts, Fault, HandOver, Import, Lent, Load, Part,
+    Addressed, Alloc, Ask, Code, Driver, Facts, Fault, HandOver, Import, Lent, Load, Op, Part,
     Producer, Refusal, Region, Room, Stopped, Work,
 };
 use std::sync::Arc;
@@ -237,6 +237,13 @@ impl Driver for Scripted {
         let entry = Entry::new(Call::Prepare).value(parts.len() as u64);
         let (_inside, outcome) = self.shared.enter(entry);
         outcome.well().map_err(Refusal::Fault)?;
+        let idle = |part: &&Part| {
+            matches!(part.op, Op::Copy { .. }) && self.shared.script.idle_copies == Some(part.queue)
+        };
+        if let Some(part) = parts.iter().find(idle) {
+            let why = format!("queue {} runs no copies", part.queue);
+            return Err(Refusal::Rejected(Arc::from(why)));
+        }
         let mut state = self.shared.lock();
         if let Some(why) = parts_misfit(parts, &self.shared.script.facts.queues, &[]) {
             state.violate(format!("prepare: {why}"));

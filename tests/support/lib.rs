@@ -10,12 +10,15 @@ mod driver;
 mod log;
 mod opened;
 mod region;
+mod scratch;
 mod script;
 mod state;
+pub mod uses;
 mod work;
 
 pub use control::Control;
 pub use log::{Call, Entry};
-pub use opened::{Opened, double, drain, point};
+pub use opened::{Opened, double, drain, look, point};
+pub use scratch::Scratch;
 pub use script::{Answer, Completion, Known, Script, Sleep, StopEnd, StopWord};
 pub use state::SCRIPTED_FAULT;

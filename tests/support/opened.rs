@@ -6,8 +6,8 @@ use rig::driver::Fault;
 use rig::memory::function;
 use rig::{Device, Kernel, Opener, Point};
 use std::ops::Deref;
-use std::pin::pin;
-use std::task::{Context, Waker};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
 
 /// An open scripted device, and the handle to its driver. It ends with this value: then everything
 /// has to be back at the driver, and no law broken.
@@ -44,8 +44,7 @@ impl Drop for Opened {
         self.control.answer_stop();
         if std::thread::panicking() {
             // One look at the stop frees the name; a wait might never end.
-            let mut closing = pin!(self.device.close_async());
-            let _ = closing.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            let _ = look(pin!(self.device.close_async()));
             return;
         }
         self.device.close().expect("only the host cannot be closed");
@@ -55,6 +54,11 @@ impl Drop for Opened {
         }
         self.control.check();
     }
+}
+
+/// Polls a future once, with a waker that does nothing.
+pub fn look<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// Takes back what was dropped on a device.

@@ -31,6 +31,7 @@ pub struct Script {
     pub(crate) maps_follow_uses: bool,
     pub(crate) batches: bool,
     pub(crate) service_runs: bool,
+    pub(crate) idle_copies: Option<usize>,
     pub(crate) logs: bool,
 }
 
@@ -61,6 +62,7 @@ impl Script {
             maps_follow_uses: true,
             batches: false,
             service_runs: false,
+            idle_copies: None,
             logs: true,
         }
     }
@@ -194,6 +196,12 @@ impl Script {
     /// Each `service` runs the next value, for tests whose waits never block a thread.
     pub fn service_runs(mut self) -> Self {
         self.service_runs = true;
+        self
+    }
+
+    /// This queue claims copies and runs none: copies prepared for it are rejected (S1.8).
+    pub fn idle_copies(mut self, queue: usize) -> Self {
+        self.idle_copies = Some(queue);
         self
     }
 

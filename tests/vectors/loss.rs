@@ -2,10 +2,10 @@
 
 use crate::copies::{a_up_to_row_5, b_up_to_row_1};
 use crate::scene::{N, Scene, cell, last_float, mapped_by};
-use crate::uses::{
+use rig::{Buffer, Device, Error, copy, host};
+use rig_support::uses::{
     CLAIMS, EXPORT, FILL, Named, READ, READS, WRITE, WRITES, are_lost, is_lost, succeed,
 };
-use rig::{Buffer, Device, Error, copy, host};
 use rig_support::{Answer, Opened, Script, Sleep, drain};
 
 /// Loses d in its next sleep, which runs nothing.

@@ -8,4 +8,3 @@ mod copies;
 mod loss;
 mod scene;
 mod small;
-mod uses;

@@ -1,9 +1,9 @@
 //! The small vectors of S14.
 
 use crate::scene::{N, Scene, alone, cell, set_half};
-use crate::uses::is_lost;
 use rig::driver::Addressed;
 use rig::{Bins, CacheOptions, Claims, Device, Misuse, Opener, Point, copy, host, memory, wrap};
+use rig_support::uses::is_lost;
 use rig_support::{Call, Known, Opened, Script};
 
 const MIB: u64 = 1 << 20;

@@ -8,7 +8,7 @@
 use crate::allocation::heap::Heap;
 use crate::allocation::owner::{Ends, Owner};
 use crate::cache::Options as CacheOptions;
-use crate::driver::{Driver, Facts, Fault};
+use crate::driver::{Driver, Facts, Fault, Op, Part, Refusal};
 use crate::drivers::host;
 use crate::error::{Error, Misuse, Result};
 use crate::gate::Gate;
@@ -98,6 +98,12 @@ fn find_or_start(name: &str, opener: Opener) -> Result<Found> {
     if name == HOST_NAME {
         return taken(host_owner().driver.kind());
     }
+    // Whoever asks for a lost name may be the first to find its stop over.
+    if let Some(owner) = life::named(name).and_then(life::owner_of)
+        && owner.track.is_lost()
+    {
+        let _ = life::poll_stopped(&owner, Waker::noop());
+    }
     let mut opening = OPENING.lock();
     if let Some(id) = life::named(name) {
         let Some(owner) = life::owner_of(id) else {
@@ -171,14 +177,17 @@ fn refused(name: &Arc<str>, why: &str) -> Error {
     Error::Unsupported { device: Arc::clone(name), why: Arc::from(why) }
 }
 
+fn lost_opening(name: &Arc<str>, fault: &Fault) -> Error {
+    refused(name, &format!("lost while it opened: {}", fault.0))
+}
+
 /// Makes the device of a driver, unless its facts do not hold or it is lost already.
 fn start(name: &Arc<str>, driver: Arc<dyn Driver>, options: CacheOptions) -> Result<Arc<Owner>> {
     let facts = driver.facts();
-    check_facts(name, &facts)?;
-    let first = driver
-        .health()
-        .and_then(|()| driver.reached())
-        .map_err(|fault| refused(name, &format!("lost while it opened: {}", fault.0)))?;
+    check_facts(&facts)?;
+    check_copies(name, &driver, &facts)?;
+    let first = driver.health().and_then(|()| driver.reached());
+    let first = first.map_err(|fault| lost_opening(name, &fault))?;
     let id = next_id(name)?;
     track(id).start(name, first);
     let owner = new_owner(id, name, driver, facts, options, Some(Arc::clone(host_owner())));
@@ -193,7 +202,7 @@ fn start(name: &Arc<str>, driver: Arc<dyn Driver>, options: CacheOptions) -> Res
     Ok(owner)
 }
 
-fn check_facts(name: &Arc<str>, facts: &Facts) -> Result<()> {
+fn check_facts(facts: &Facts) -> Result<()> {
     let zero = |what: &'static str| Misuse::Zero { what }.of("open");
     if facts.hang_ms == Some(0) {
         return zero("the hang bound");
@@ -207,9 +216,22 @@ fn check_facts(name: &Arc<str>, facts: &Facts) -> Result<()> {
     if facts.import_align_bytes == Some(0) {
         return zero("the import alignment");
     }
-    let claims_copies = facts.queues.iter().any(|queue| queue.copies);
-    if claims_copies && facts.copy_queue().is_none() {
-        return Err(refused(name, "a queue claims copies and runs none"));
+    Ok(())
+}
+
+/// Asks each queue that claims copies to prepare one (S1.8).
+fn check_copies(name: &Arc<str>, driver: &Arc<dyn Driver>, facts: &Facts) -> Result<()> {
+    let queues = facts.queues.iter().enumerate().filter(|(_, queue)| queue.copies);
+    for (queue, _) in queues {
+        let op = Op::Copy { src: 0, dst: 1 };
+        match driver.prepare(&[Part { queue, after: Vec::new(), op }]) {
+            Ok(number) => driver.unprepare(number),
+            Err(Refusal::Fault(fault)) => return Err(lost_opening(name, &fault)),
+            Err(Refusal::Rejected(why)) => {
+                let why = format!("queue {queue} claims copies and runs none: {why}");
+                return Err(refused(name, &why));
+            }
+        }
     }
     Ok(())
 }

@@ -3,17 +3,17 @@
 use rig::{Buffer, Claims, Error, Result, Use, copy, host};
 
 /// A call on a buffer, by name.
-pub(crate) type Named = (&'static str, fn(&Buffer) -> Result<()>);
+pub type Named = (&'static str, fn(&Buffer) -> Result<()>);
 
 /// Calls that read, of any buffer.
-pub(crate) const READS: [Named; 3] = [
+pub const READS: [Named; 3] = [
     ("wait to read", |buffer| buffer.wait(Use::Read)),
     ("blit to bytes", |buffer| buffer.blit_to(0, &mut [0; 8])),
     ("copy from", |buffer| copy(buffer, &host().create_buffer(buffer.len())?)),
 ];
 
 /// Calls that write, of any buffer. They leave its bytes as the host wrote them.
-pub(crate) const WRITES: [Named; 4] = [
+pub const WRITES: [Named; 4] = [
     ("wait to write", |buffer| buffer.wait(Use::Write)),
     ("blit from bytes", |buffer| buffer.blit_from(0, &[])),
     ("blit from 4 bytes", |buffer| buffer.blit_from(0, &[0; 4])),
@@ -25,39 +25,39 @@ pub(crate) const WRITES: [Named; 4] = [
 ];
 
 /// Calls that need that no work is left which might use the memory.
-pub(crate) const CLAIMS: [Named; 2] = [
+pub const CLAIMS: [Named; 2] = [
     ("claim to read", |buffer| buffer.claim_read().map(drop)),
     ("claim all", |buffer| Claims::with(&[buffer], &[], |_| ())),
 ];
 
 /// A read in place, of a buffer that the host addresses.
-pub(crate) const READ: Named = ("read", |buffer| buffer.read(|_| ()));
+pub const READ: Named = ("read", |buffer| buffer.read(|_| ()));
 
 /// A write in place, of a buffer that the host addresses.
-pub(crate) const WRITE: Named = ("write", |buffer| buffer.write(|_| ()));
+pub const WRITE: Named = ("write", |buffer| buffer.write(|_| ()));
 
 /// An export, after which the memory is outside the claims.
-pub(crate) const EXPORT: Named = ("export", |buffer| buffer.export().map(drop));
+pub const EXPORT: Named = ("export", |buffer| buffer.export().map(drop));
 
 /// A fill, which changes every byte.
-pub(crate) const FILL: Named = ("fill", |buffer| buffer.fill(0));
+pub const FILL: Named = ("fill", |buffer| buffer.fill(0));
 
 /// Asks that each call succeeds.
-pub(crate) fn succeed(buffer: &Buffer, calls: &[Named]) {
+pub fn succeed(buffer: &Buffer, calls: &[Named]) {
     for (name, call) in calls {
         call(buffer).unwrap_or_else(|error| panic!("{name}: {error}"));
     }
 }
 
 /// Asks that each call is Lost, of a device.
-pub(crate) fn are_lost(buffer: &Buffer, calls: &[Named], device: &str) {
+pub fn are_lost(buffer: &Buffer, calls: &[Named], device: &str) {
     for (name, call) in calls {
         is_lost(name, call(buffer), device);
     }
 }
 
 /// Asks that a call is Lost, of a device.
-pub(crate) fn is_lost<T>(call: &str, answer: Result<T>, device: &str) {
+pub fn is_lost<T>(call: &str, answer: Result<T>, device: &str) {
     match answer {
         Err(Error::Lost { device: lost, .. }) => assert_eq!(&*lost, device, "{call}"),
         Err(other) => panic!("{call}: {other}"),
