@@ -2,9 +2,16 @@
 //!
 //! The rules are S4.1, S4.5, S4.6 and S4.12 of SEMANTICS.md.
 
-use rig::{Error, Misuse, Result};
+use rig::{Device, Error, Misuse, Result};
 
 fn main() -> Result<()> {
+    // A device without hardware, made of the computer's own memory.
+    let device = rig::memory::open("M")?;
+    use_buffers(&device)?;
+    come_back(&device)
+}
+
+fn use_buffers(device: &Device) -> Result<()> {
     // The host is the program's own side. It is always open, and has memory like any device.
     let host = rig::host();
     let table = host.buffer(1 << 20).label("table").create()?;
@@ -40,8 +47,7 @@ fn main() -> Result<()> {
     println!("a view past the end: {past_the_end}");
 
     // A device makes buffers in the same way. Copies and blits reach any buffer on any device,
-    // whoever has to move the bytes. This device is made of host memory, so that no GPU is needed.
-    let device = rig::memory::open("M")?;
+    // whoever has to move the bytes.
     let there = device.create_buffer(16)?;
     rig::copy(&row, &there)?;
     let mut bytes = [0_u8; 4];
@@ -57,7 +63,17 @@ fn main() -> Result<()> {
     drop((table, same));
     assert_eq!(row.read_as::<u32, _>(|numbers| numbers[1])?, u32::MAX);
 
-    // Nothing is ever freed by hand. What was let go of serves the next buffer of its size.
+    // `free` ends a buffer early, with all of its clones, views and borrows.
+    row.free()?;
+    let dead = next.read(|_| ()).expect_err("its bytes are gone");
+    println!("a view of what was freed: {dead}");
+    assert!(matches!(dead, Error::Misuse { what: Misuse::Dead { .. }, .. }));
+    Ok(())
+}
+
+fn come_back(device: &Device) -> Result<()> {
+    // That is hardly ever needed, since nothing has to be freed by hand. What was let go of serves
+    // the next buffer of its size.
     let before = device.stats();
     for _ in 0..1_000 {
         device.create_buffer(64 << 10)?;
@@ -67,11 +83,5 @@ fn main() -> Result<()> {
     let made = after.actual_count - before.actual_count;
     println!("{asked} buffers asked for, {made} made by the driver");
     assert_eq!((asked, made), (1_000, 1));
-
-    // `free` ends a buffer early, with all of its clones, views and borrows.
-    row.free()?;
-    let dead = next.read(|_| ()).expect_err("its bytes are gone");
-    println!("a view of what was freed: {dead}");
-    assert!(matches!(dead, Error::Misuse { what: Misuse::Dead { .. }, .. }));
     Ok(())
 }

@@ -3,7 +3,7 @@
 //! The rules are S2.1, S2.3, S2.7, S8.6 and S8.9 of SEMANTICS.md.
 
 use rig::memory::function;
-use rig::{Error, Hold, Misuse, Result, run};
+use rig::{Device, Error, Hold, Kernel, Misuse, Result, run};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -32,26 +32,37 @@ fn main() -> Result<()> {
     assert!(point.is_reached() && a.reached() >= 1);
     assert_eq!(x.read_as::<u32, _>(|numbers| numbers[0])?, 5);
 
+    prepare(&a, &add)?;
+
+    // A value that was never submitted is not waited for: nobody could know that it will come.
+    let error = a.wait(1_000).expect_err("there is no such value");
+    println!("waiting for A:1000: {error}");
+    let what = Misuse::NotSubmitted { value: 1_000, submitted: 103 };
+    assert!(matches!(error, Error::Misuse { what: said, .. } if said == what));
+    Ok(())
+}
+
+fn prepare(a: &Device, add: &Kernel) -> Result<()> {
     // Work that is submitted often is prepared once. Its parts may follow one another, and a run
     // buffer is named by a number here, and given with each submission.
-    let y = a.create_buffer(4)?;
+    let [x, y] = [a.create_buffer(4)?, a.create_buffer(4)?];
+    x.fill(0)?;
     let step = a
         .prepare()
         .label("step")
-        .launch(&add, [1, 1, 1])
+        .launch(add, [1, 1, 1])
         .writes(run(0))
         .args(&1_u32.to_ne_bytes())
         .copy(run(0), &y)
         .after(0)
         .build()?;
-    let mut last = point;
     for _ in 0..100 {
-        last = step.submit(&[&x], &[])?;
+        step.submit(&[&x], &[])?;
     }
+    let last = a.point(101)?;
     println!("after 100 steps the last is {last}");
-    assert_eq!(last, a.point(101)?);
     last.wait()?;
-    assert_eq!(y.read_as::<u32, _>(|numbers| numbers[0])?, 105);
+    assert_eq!(y.read_as::<u32, _>(|numbers| numbers[0])?, 100);
 
     // A submission without parts takes a value too. It marks a place in the order of the work.
     let mark = a.prepare().build()?.submit(&[], &[])?;
@@ -71,11 +82,5 @@ fn main() -> Result<()> {
     // It is let go of in a drain, such as that of the next create.
     a.create_buffer(4)?;
     assert!(released.load(Ordering::Relaxed));
-
-    // A value that was never submitted is not waited for: nobody could know that it will come.
-    let error = a.wait(1_000).expect_err("there is no such value");
-    println!("waiting for A:1000: {error}");
-    let what = Misuse::NotSubmitted { value: 1_000, submitted: 103 };
-    assert!(matches!(error, Error::Misuse { what: said, .. } if said == what));
     Ok(())
 }

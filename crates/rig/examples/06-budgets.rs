@@ -2,7 +2,7 @@
 //!
 //! The rules are S10.3, S10.6, S10.8, S10.11, S10.12 and S11.1 of SEMANTICS.md.
 
-use rig::{Buffer, Error, Result};
+use rig::{Buffer, Device, Error, Result};
 use std::sync::{Arc, Mutex};
 
 fn main() -> Result<()> {
@@ -10,7 +10,20 @@ fn main() -> Result<()> {
     let device = rig::memory::open("M")?;
     assert_eq!(device.budget(), u64::MAX);
     device.set_budget(4 * MIB)?;
+    stay_within(&device)?;
+    find_no_room(&device)?;
 
+    // Statistics are plain data, for one device or for all.
+    let stats = rig::stats();
+    let found = stats.devices.iter().find(|found| *found.name == *device.name());
+    let found = found.expect("an open device has statistics");
+    assert!(found.peak_held_bytes <= 4 * MIB);
+    assert_eq!(found.kind_counts.iter().sum::<u64>() + 3, found.requested_count);
+    println!("\n{found}");
+    Ok(())
+}
+
+fn stay_within(device: &Device) -> Result<()> {
     // What is live, on its way back or cached is held, and never more than the budget. Sizes that
     // differ by less than an eighth serve one another.
     for round in 0..1_000 {
@@ -18,7 +31,6 @@ fn main() -> Result<()> {
         assert!(device.held() <= 4 * MIB);
     }
     assert_eq!(device.stats().actual_count, 1, "one allocation served them all");
-    println!("{}", device.stats());
 
     // Cached memory counts as held. A trim gives back what recent use says nobody needs, which is
     // nothing so soon. A lower budget gives back what is above it, and this all of it.
@@ -26,10 +38,13 @@ fn main() -> Result<()> {
     assert_eq!(device.cached(), MIB);
     device.free_cache()?;
     assert_eq!((device.cached(), device.held()), (0, 0));
+    Ok(())
+}
 
+fn find_no_room(device: &Device) -> Result<()> {
     // A request that can never fit is refused at once, and costs the cache nothing.
     let refused = device.create_buffer(5 * MIB).expect_err("it can never fit");
-    println!("\n5 MiB: {refused}");
+    println!("5 MiB: {refused}");
     assert!(matches!(&refused, Error::OutOfMemory { report, .. } if report.rounds.is_empty()));
 
     // One that could fit is refused only after three rounds. The report says what each returned
@@ -69,13 +84,6 @@ fn main() -> Result<()> {
     let smaller = device.create_buffer(MIB / 2)?;
     assert_eq!(device.held(), 4 * MIB);
     drop(smaller);
-
-    // Statistics are plain data, for one device or for all.
-    let stats = rig::stats();
-    let found = stats.devices.iter().find(|found| *found.name == *device.name());
-    let found = found.expect("an open device has statistics");
-    assert!(found.peak_held_bytes <= 4 * MIB);
-    assert_eq!(found.kind_counts.iter().sum::<u64>() + 3, found.requested_count);
     Ok(())
 }
 

@@ -27,6 +27,22 @@ use std::sync::Arc;
 ///
 /// - `Misuse`: the buffer is dead.
 /// - `Lost`: either device is lost, or a point of the memory is a lost device's and not done.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// let device = rig::memory::open("borrow example")?;
+/// let buffer = rig::host().create_buffer(4)?;
+/// let there = rig::borrow(&device, &buffer)?.expect("a memory device reaches the host's bytes");
+/// let point = device.prepare().fill(&there, 7).build()?.submit(&[], &[])?;
+///
+/// // They are the same bytes with the same stamps, so the host's read waits for the device.
+/// assert_eq!(buffer.stamps().write, Some(point));
+/// assert_eq!(buffer.read(|bytes| bytes[0])?, 7);
+/// # Ok(())
+/// # }
+/// ```
 pub fn borrow(device: &Device, buffer: &Buffer) -> Result<Option<Buffer>> {
     entry::check("borrow")?;
     buffer.check_live("borrow")?;

@@ -23,6 +23,26 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Bytes of one allocation, on one device.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// let buffer = rig::host().create_buffer(16)?;
+/// buffer.write_as::<u32, _>(|numbers| numbers.copy_from_slice(&[1, 2, 3, 4]))?;
+///
+/// // A view is part of it, a clone is the same buffer.
+/// let tail = buffer.view(8, 8)?;
+/// let same = buffer.clone();
+/// assert_eq!(tail.read_as::<u32, _>(|numbers| numbers.to_vec())?, [3, 4]);
+/// assert!(tail.overlaps(&same));
+///
+/// // Its memory goes back by itself when all three are dropped. To end it earlier is possible:
+/// buffer.free()?;
+/// assert_eq!(tail.dead().as_deref(), Some("freed"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Buffer {
     pub(crate) on: On,

@@ -14,6 +14,30 @@ use std::sync::Arc;
 /// Registers a function that rounds two and three of reclaim call before they give up, on the
 /// thread that allocates (S10.9). It may drop and free buffers; all other calls but facts are
 /// `Misuse::Reentrant` in it (S0.5). Two runs of it may overlap, on two threads.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// use std::sync::{Arc, Mutex};
+///
+/// let device = rig::memory::open("collector example")?;
+/// device.set_budget(1 << 20)?;
+///
+/// // A program's own store of buffers that it could do without.
+/// let spare = Arc::new(Mutex::new(vec![device.create_buffer(1 << 20)?]));
+/// let reached = Arc::clone(&spare);
+/// let collector = rig::add_collector(move || {
+///     if let Ok(mut spare) = reached.try_lock() {
+///         spare.clear();
+///     }
+/// });
+///
+/// let needed = device.create_buffer(1 << 20)?; // Takes a round, and the collector's help.
+/// assert!(spare.lock().unwrap().is_empty());
+/// # Ok(())
+/// # }
+/// ```
 pub fn add_collector(f: impl Fn() + Send + Sync + 'static) -> Collector {
     COLLECTORS.add(Arc::new(f))
 }

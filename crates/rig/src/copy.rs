@@ -34,6 +34,26 @@ use std::sync::Arc;
 /// overlap, a read-only destination; `Lost` for the source's devices, the destination's; then what
 /// the moves meet: `Lost`, `Misuse::Busy`, `OutOfMemory` of the host for staging, `Unsupported` on
 /// a device that runs no copies.
+///
+/// # Examples
+///
+/// ```
+/// async fn upload(src: &rig::Buffer) -> rig::Result<rig::Buffer> {
+///     let device = rig::memory::open("copy_async example")?;
+///     let dst = device.create_buffer_async(src.len()).await?;
+///     rig::copy_async(src, &dst).await?;
+///     Ok(dst)
+/// }
+///
+/// # let mut future = std::pin::pin!(async {
+/// let there = upload(&rig::wrap(vec![1_u8, 2, 3, 4])).await.unwrap();
+/// assert_eq!(there.read_async(|bytes| bytes.to_vec()).await.unwrap(), [1, 2, 3, 4]);
+/// # });
+/// # let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+/// # while future.as_mut().poll(&mut context).is_pending() {
+/// #     std::thread::yield_now();
+/// # }
+/// ```
 pub async fn copy_async(src: &Buffer, dst: &Buffer) -> Result<()> {
     entry::check("copy")?;
     src.check_live("copy")?;
@@ -65,6 +85,19 @@ pub async fn copy_async(src: &Buffer, dst: &Buffer) -> Result<()> {
 /// # Errors
 ///
 /// Those of [`copy_async`].
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// let device = rig::memory::open("copy example")?;
+/// let src = rig::wrap(vec![1.0_f32, 2.0, 3.0, 4.0]);
+/// let dst = device.create_buffer(8)?;
+/// rig::copy(&src.view(4, 8)?, &dst)?;
+/// assert_eq!(dst.read_as::<f32, _>(|values| values.to_vec())?, [2.0, 3.0]);
+/// # Ok(())
+/// # }
+/// ```
 #[cfg(not(target_family = "wasm"))]
 pub fn copy(src: &Buffer, dst: &Buffer) -> Result<()> {
     wait::block_on(copy_async(src, dst))

@@ -17,6 +17,17 @@ use std::panic::Location;
 use std::sync::Arc;
 
 /// A buffer to be made: its length, kind and label.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// let device = rig::memory::open("builder example")?;
+/// let weights = device.buffer(1 << 20).label("weights").create()?;
+/// assert_eq!(weights.label().as_deref(), Some("weights"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use]
 pub struct BufferBuilder<'a> {

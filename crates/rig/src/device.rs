@@ -3,17 +3,21 @@
 //! Handles are cheap to clone; dropping them closes nothing (S1.6). Any thread may call anything
 //! here. Waiting calls have an async form, and a blocking one natively.
 
+mod all;
+mod options;
+
+pub use crate::device::all::{devices, host, snapshot, stats};
+pub use crate::device::options::CacheOptions;
+
 use crate::allocation::owner::Owner;
-use crate::bin::Bins;
 use crate::budget::Where;
-use crate::cache::Options;
 use crate::drain;
 use crate::driver::{Driver, Facts, Kind};
 use crate::entry;
 use crate::error::{Error, Misuse, Result};
 use crate::life;
 use crate::open::{self, Opener, host_owner};
-use crate::report::{DeviceSnapshot, DeviceStats, Returned, Snapshot, Stats};
+use crate::report::{DeviceStats, Returned};
 use crate::timeline::{DeviceId, Fate, Point};
 use crate::wait;
 use std::future::poll_fn;
@@ -21,58 +25,29 @@ use std::sync::Arc;
 use std::task::Poll;
 
 /// A store of bytes, usually with a processor; its work is one ordered sequence.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// let device = rig::memory::open("device example")?;
+/// device.set_budget(1 << 20)?;
+/// let x = device.buffer(256 << 10).label("x").create()?;
+/// assert_eq!((device.held(), device.submitted()), (256 << 10, 0));
+///
+/// drop(x); // Nobody freed it, and its memory serves the next buffer of that size.
+/// let y = device.create_buffer(256 << 10)?;
+/// assert_eq!(device.stats().actual_count, 1);
+///
+/// // A device that is not needed any more is closed; handles tell so from then on.
+/// device.close()?;
+/// assert_eq!(device.lost().as_deref(), Some("closed"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Device {
     pub(crate) owner: Arc<Owner>,
-}
-
-/// How a device's cache groups, fits and bounds what it holds (S9.15).
-#[derive(Clone, Copy, PartialEq, Debug)]
-#[non_exhaustive]
-pub struct CacheOptions {
-    /// How requests are grouped into bins.
-    pub bins: Bins,
-    /// Above this, a request gets its exact size; 104,857,600 by default.
-    pub bin_max_bytes: u64,
-    /// The largest bin that serves, as a multiple of the asked one; 1 is own bin only (S9.9).
-    pub near_fit: f64,
-    /// What may be cached above the greatest live bytes, as a share of them (S9.10).
-    pub cache_share: f64,
-}
-
-impl Default for CacheOptions {
-    fn default() -> Self {
-        Self::of(Options::default())
-    }
-}
-
-impl CacheOptions {
-    fn of(options: Options) -> Self {
-        Self {
-            bins: options.bins,
-            bin_max_bytes: options.bin_max_bytes,
-            near_fit: options.near_fit_permille as f64 / 1e3,
-            cache_share: options.cache_share_permille as f64 / 1e3,
-        }
-    }
-
-    fn checked(self, call: &'static str) -> Result<Options> {
-        let wrong = |option, given: f64, allowed| {
-            Misuse::Option { option, given: Arc::from(given.to_string()), allowed }.of(call)
-        };
-        if !(1.0..=1e6).contains(&self.near_fit) {
-            return wrong("near_fit", self.near_fit, "1 to 1,000,000");
-        }
-        if !(0.0..=1e6).contains(&self.cache_share) {
-            return wrong("cache_share", self.cache_share, "0 to 1,000,000");
-        }
-        Ok(Options {
-            bins: self.bins,
-            bin_max_bytes: self.bin_max_bytes,
-            near_fit_permille: (self.near_fit * 1e3).round() as u64,
-            cache_share_permille: (self.cache_share * 1e3).round() as u64,
-        })
-    }
 }
 
 impl Device {
@@ -314,7 +289,7 @@ impl Device {
 
     /// Returns the statistics.
     pub fn stats(&self) -> DeviceStats {
-        stats_of(&self.owner)
+        all::stats_of(&self.owner)
     }
 
     /// Starts the peaks of the statistics anew.
@@ -389,58 +364,6 @@ fn cached_kind(payer: &Owner, device: &Owner) -> usize {
 
 fn returned(emptied: drain::Emptied) -> Returned {
     Returned { returned_bytes: emptied.returned_bytes, pending_bytes: emptied.pending_bytes }
-}
-
-fn stats_of(owner: &Owner) -> DeviceStats {
-    let heap = owner.heap.lock();
-    let books = &heap.books;
-    DeviceStats {
-        name: Arc::clone(&owner.name),
-        budget_bytes: books.budget_bytes(),
-        held_bytes: books.held(),
-        live_bytes: books.bytes_in(Where::Live),
-        returning_bytes: books.bytes_in(Where::Returning),
-        cached_bytes: books.bytes_in(Where::Cached),
-        staging_bytes: books.bytes_in(Where::Staging),
-        pinned_bytes: books.bytes_in(Where::Pinned),
-        given_away_bytes: books.given_away_bytes(),
-        peak_held_bytes: books.peaks().held_bytes,
-        peak_live_bytes: books.peaks().live_bytes,
-        ..heap.counters.stats()
-    }
-}
-
-/// Returns the host, which is always open and never lost (S1.1).
-pub fn host() -> Device {
-    Device::of(host_owner())
-}
-
-/// Returns every device that lives or still holds something, the host first.
-pub fn devices() -> Vec<Device> {
-    host_owner();
-    let there = |owner: &&Arc<Owner>| !owner.is_stopped() || !owner.holds_nothing();
-    life::owners().iter().filter(there).map(Device::of).collect()
-}
-
-/// Returns the statistics of every device, and their sums.
-pub fn stats() -> Stats {
-    Stats::of(devices().iter().map(Device::stats).collect())
-}
-
-/// Returns what every device is and holds, as plain data.
-pub fn snapshot() -> Snapshot {
-    let devices = devices();
-    let devices = devices.iter().map(|device| DeviceSnapshot {
-        name: Arc::clone(&device.owner.name),
-        driver: device.owner.driver.kind(),
-        architecture: Arc::clone(&device.owner.facts.architecture),
-        index: device.id().index(),
-        submitted: device.submitted(),
-        reached: device.reached(),
-        lost: device.lost(),
-        stats: device.stats(),
-    });
-    Snapshot { devices: devices.collect() }
 }
 
 impl PartialEq for Device {

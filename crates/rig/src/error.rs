@@ -10,6 +10,29 @@ use std::sync::Arc;
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why a call failed. A failed call changed nothing, unless its documentation says so.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// use rig::{Error, Misuse};
+///
+/// let device = rig::memory::open("error example")?;
+/// device.set_budget(1_024)?;
+/// match device.create_buffer(4_096) {
+///     Err(Error::OutOfMemory { asked_bytes, budget_bytes, report, .. }) => {
+///         assert_eq!((asked_bytes, budget_bytes), (4_096, 1_024));
+///         println!("{report}"); // What is held, by what, and what each round returned.
+///     }
+///     other => panic!("{other:?}"),
+/// }
+///
+/// let misuse = device.create_buffer(4)?.view(2, 3);
+/// let what = Misuse::OutOfRange { end_bytes: 5, len_bytes: 4 };
+/// assert_eq!(misuse.unwrap_err().misuse(), Some(&what));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

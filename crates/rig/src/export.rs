@@ -16,6 +16,23 @@ use std::sync::Arc;
 ///
 /// Its copies check bounds and hold an access claim, wait for no work and ignore losses. Beside
 /// device work they give mixed bytes, never undefined behaviour.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// let buffer = rig::host().create_buffer(4)?;
+/// buffer.fill(1)?;
+/// let export = buffer.export()?;
+/// buffer.free()?; // The export keeps the bytes.
+///
+/// export.copy_in(2, &[9, 9])?;
+/// let mut bytes = [0; 4];
+/// export.copy_out(0, &mut bytes)?;
+/// assert_eq!(bytes, [1, 1, 9, 9]);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Export {
     record: Pin,
     bytes: HostBytes,

@@ -16,6 +16,23 @@ pub fn opener() -> Opener {
 /// # Errors
 ///
 /// Those of [`Device::open_async`].
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// let disk = rig::file::open("file example")?;
+/// let path = std::env::temp_dir().join(format!("rig-doc-{}", std::process::id()));
+/// let file = disk.create_file(&path, 4)?;
+/// rig::copy(&rig::wrap(vec![1_u8, 2, 3, 4]), &file)?;
+///
+/// let mut bytes = [0; 2];
+/// file.blit_to(2, &mut bytes)?;
+/// assert_eq!(bytes, [3, 4]);
+/// # drop(std::fs::remove_file(path));
+/// # Ok(())
+/// # }
+/// ```
 #[cfg(not(target_family = "wasm"))]
 pub fn open(name: &str) -> Result<Device> {
     Device::open(name, opener())

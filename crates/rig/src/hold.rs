@@ -10,6 +10,25 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 /// Keeps a value until each submission that names it is done, or its device settled.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// use std::sync::Arc;
+///
+/// let device = rig::memory::open("hold example")?;
+/// let x = device.create_buffer(4)?;
+/// let table = Arc::new([1_u8, 2, 3]); // Something that the work is to find in place.
+/// let hold = rig::Hold::keep(Arc::clone(&table));
+///
+/// let fill = device.prepare().fill(&x, 1).build()?;
+/// fill.submit_holding(&[], &[], &[&hold])?.wait()?;
+/// device.create_buffer(4)?; // Any call that drains lets go of it.
+/// assert_eq!(Arc::strong_count(&table), 1);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Hold {
     kept: Arc<Kept>,
 }

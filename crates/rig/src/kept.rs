@@ -14,6 +14,20 @@ use crate::wait;
 use std::sync::Arc;
 
 /// The right to read a buffer's memory; it ends on drop.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// let buffer = rig::host().create_buffer(4)?;
+/// let claim = buffer.claim_read()?;
+/// assert!(buffer.read(|_| ()).is_ok());
+/// assert!(buffer.write(|_| ()).is_err(), "it is claimed");
+/// drop(claim);
+/// assert!(buffer.write(|_| ()).is_ok());
+/// # Ok(())
+/// # }
+/// ```
 pub struct ReadClaim {
     at: Ref,
 }
@@ -49,6 +63,40 @@ impl std::fmt::Debug for ReadClaim {
 }
 
 /// The claims of one call of [`Claims::with`].
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// use rig::{Buffer, Claims, Result};
+///
+/// /// Adds 1 to each byte: in place if nobody else can notice, else in new memory.
+/// fn increment(argument: &Buffer) -> Result<Buffer> {
+///     Claims::with(&[], &[&[argument]], |claims| {
+///         let answer = if claims.is_exclusive(argument) {
+///             claims.consume(argument, "incremented in place")?
+///         } else {
+///             let fresh = argument.device().create_buffer(argument.len())?;
+///             rig::copy(argument, &fresh)?;
+///             fresh
+///         };
+///         answer.write(|bytes| bytes.iter_mut().for_each(|byte| *byte += 1))?;
+///         Ok(answer)
+///     })?
+/// }
+///
+/// let first = rig::host().create_buffer(4)?;
+/// first.fill(1)?;
+/// let second = increment(&first)?;
+/// assert_eq!(first.dead().as_deref(), Some("incremented in place"));
+///
+/// let claim = second.claim_read()?; // Somebody notices this time.
+/// let third = increment(&second)?;
+/// assert!(second.dead().is_none());
+/// assert_eq!(third.read(|bytes| bytes[0])?, 3);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Claims {
     inner: Arc<Inner>,

@@ -20,6 +20,22 @@ use std::sync::Arc;
 use std::task::Poll;
 
 /// Code loaded on a device.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// let device = rig::memory::open("kernel example")?;
+/// let double = device.kernel(rig::memory::function("double", |call| {
+///     call.update::<u32>(0, |numbers| numbers.iter_mut().for_each(|number| *number *= 2));
+/// }))?;
+/// let x = device.create_buffer(4)?;
+/// x.write_as::<u32, _>(|numbers| numbers[0] = 21)?;
+/// double.launch([1, 1, 1]).writes(&x).submit()?;
+/// assert_eq!(x.read_as::<u32, _>(|numbers| numbers[0])?, 42);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Kernel {
     pub(crate) loaded: Arc<Loaded>,

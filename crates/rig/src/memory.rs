@@ -21,6 +21,17 @@ pub fn opener(options: Options) -> Opener {
 /// # Errors
 ///
 /// Those of [`Device::open_async`].
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// let device = rig::memory::open("memory example")?;
+/// assert_eq!(device, rig::memory::open("memory example")?);
+/// assert_eq!(device.budget(), u64::MAX);
+/// # Ok(())
+/// # }
+/// ```
 #[cfg(not(target_family = "wasm"))]
 pub fn open(name: &str) -> Result<Device> {
     Device::open(name, opener(Options::default()))

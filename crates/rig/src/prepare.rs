@@ -37,6 +37,37 @@ impl From<&Buffer> for Named {
 
 /// Work being put together for a device; see [`Device::prepare`]. What is wrong with it is told by
 /// [`Builder::build`].
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// use rig::memory::function;
+///
+/// let device = rig::memory::open("builder of work example")?;
+/// let add = device.kernel(function("add", |call| {
+///     let amount = call.args()[0];
+///     call.update::<u8>(0, |bytes| bytes.iter_mut().for_each(|byte| *byte += amount));
+/// }))?;
+/// let [x, y] = [device.create_buffer(4)?, device.create_buffer(4)?];
+///
+/// // Buffers of a launch follow it, in the order that its code takes them.
+/// let work = device
+///     .prepare()
+///     .label("step")
+///     .fill(&x, 1)
+///     .launch(&add, [1, 1, 1])
+///     .writes(&x)
+///     .args(&[5])
+///     .after(0)
+///     .copy(&x, &y)
+///     .after(1)
+///     .build()?;
+/// work.submit(&[], &[])?;
+/// assert_eq!(y.read(|bytes| bytes[0])?, 6);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use]
 pub struct Builder {
@@ -56,6 +87,28 @@ struct Draft {
 }
 
 /// A prepared submission.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// use rig::run;
+///
+/// let device = rig::memory::open("prepared example")?;
+/// let total = device.create_buffer(8)?;
+///
+/// // The buffer to copy from comes with each submission, the one to copy to is fixed.
+/// let keep = device.prepare().copy(run(0), &total).build()?;
+/// for byte in 1..=3 {
+///     let batch = device.create_buffer(8)?;
+///     batch.fill(byte)?;
+///     keep.submit(&[&batch], &[])?; // The batch may be dropped at once: its memory waits.
+/// }
+/// assert_eq!(total.read(|bytes| bytes[0])?, 3);
+/// assert_eq!(device.submitted(), 3);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Prepared {
     pub(crate) inner: Arc<Inner>,

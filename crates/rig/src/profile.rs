@@ -16,6 +16,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A profile that runs until it is stopped or dropped.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// use rig::{Profile, What};
+///
+/// let device = rig::memory::open("profile example")?;
+/// let x = device.buffer(4).label("x").create()?;
+/// let profile = Profile::start();
+/// device.prepare().label("clear").fill(&x, 0).build()?.submit(&[], &[])?;
+/// let trace = profile.stop();
+///
+/// let mut mine = trace.events().iter().filter(|event| event.device == device.id());
+/// assert!(mine.any(|event| event.what == What::Submission && event.value == Some(1)));
+/// let json = trace.chrome_json(); // For chrome://tracing and Perfetto.
+/// assert!(json.contains("traceEvents"));
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "dropping a profile ends it"]
 #[derive(Debug)]
 pub struct Profile {

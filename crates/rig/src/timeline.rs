@@ -25,6 +25,20 @@ impl DeviceId {
 }
 
 /// A device and a value of it, in one word: the index in the top 16 bits (S2.2).
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// let device = rig::memory::open("gpu")?;
+/// let x = device.create_buffer(4)?;
+/// let point = device.prepare().fill(&x, 1).build()?.submit(&[], &[])?;
+/// assert_eq!(point.to_string(), "gpu:1");
+/// point.wait()?;
+/// assert!(point.is_reached() && device.reached() >= point.value());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Point(NonZeroU64);
 

@@ -19,11 +19,39 @@ pub trait WrapShared: sealed::SealedShared {}
 
 /// Makes a host buffer over memory that nobody else has. The bytes are given back to nobody: the
 /// owner is dropped in a drain after the buffer's return.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// let buffer = rig::wrap(vec![1.0_f32, 2.0, 3.0]);
+/// buffer.write_as::<f32, _>(|values| values[1] = 5.0)?;
+/// assert_eq!(buffer.read_as::<f32, _>(|values| values.to_vec())?, [1.0, 5.0, 3.0]);
+/// # Ok(())
+/// # }
+/// ```
 pub fn wrap(memory: impl Wrap) -> Buffer {
     sealed::Sealed::wrap(memory)
 }
 
 /// Makes a read-only host buffer over memory that others may read too.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// use std::sync::Arc;
+///
+/// let table: Arc<[u32]> = Arc::from([1, 2, 3]);
+/// let buffer = rig::wrap_shared(Arc::clone(&table));
+/// assert!(buffer.is_read_only() && buffer.write(|_| ()).is_err());
+/// let device = rig::memory::open("wrap_shared example")?;
+/// let copy = device.create_buffer(12)?;
+/// rig::copy(&buffer, &copy)?;
+/// assert_eq!(copy.read_as::<u32, _>(|numbers| numbers[2])?, table[2]);
+/// # Ok(())
+/// # }
+/// ```
 pub fn wrap_shared(memory: impl WrapShared) -> Buffer {
     sealed::SealedShared::wrap(memory)
 }
