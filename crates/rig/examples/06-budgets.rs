@@ -13,7 +13,9 @@ fn main() -> Result<()> {
     stay_within(&device)?;
     find_no_room(&device)?;
 
-    // Statistics are plain data, for one device or for all.
+    // Statistics are plain data, for one device or for all. What was just let go of counts as live
+    // until a call takes it up, such as a trim.
+    device.trim()?;
     let stats = rig::stats();
     let found = stats.devices.iter().find(|found| *found.name == *device.name());
     let found = found.expect("an open device has statistics");
