@@ -226,6 +226,9 @@ mod open;
 mod piece;
 mod prepare;
 mod profile;
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
 mod reclaim;
 mod report;
 mod route;
