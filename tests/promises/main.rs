@@ -3,11 +3,13 @@
 //! Tests run side by side in one process: each device has a name of its own, and each test that
 //! copies through staging has halves of its own.
 
+mod access;
 mod bench;
 mod claims;
 mod devices;
 mod donations;
 mod files;
 mod opening;
+mod lengths;
 mod reentrancy;
 mod rules;
