@@ -1,1 +1,7 @@
-//! Tests: model.
+//! Random programs against a small reference (S15.5), and the failure walk (S15.4).
+
+mod heap;
+mod operation;
+mod scene;
+mod serial;
+mod walk;

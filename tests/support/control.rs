@@ -5,7 +5,7 @@ use crate::region::Live;
 use crate::script::Sleep;
 use crate::state::{Fails, NextHandOver, Plan, Shared, State, Times};
 use crate::work::{Step, wake};
-use rig::driver::{Fault, Region};
+use rig::driver::{Fault, Kind, Region};
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -269,6 +269,13 @@ impl Control {
     /// Returns the bytes allocated and not given back.
     pub fn bytes_live(&self) -> u64 {
         self.shared.lock().bytes_live
+    }
+
+    /// Returns the bytes of one kind allocated and not given back.
+    pub fn bytes_live_of(&self, kind: Kind) -> u64 {
+        let state = self.shared.lock();
+        let of_kind = state.regions.values().filter(|live| live.kind == Some(kind));
+        of_kind.map(|live| live.bytes).sum()
     }
 
     /// Returns the most bytes that were allocated at once.

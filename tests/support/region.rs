@@ -12,6 +12,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub(crate) struct Live {
     pub(crate) bytes: u64,
+    /// What it was allocated for; none for a mapping.
+    pub(crate) kind: Option<Kind>,
     /// Whether it takes room of the device's heap.
     pub(crate) heap: bool,
     pub(crate) addressed: Addressed,
@@ -57,6 +59,7 @@ impl Live {
     fn new(bytes: u64, addressed: Addressed, origin: Origin) -> Self {
         Self {
             bytes,
+            kind: None,
             heap: false,
             addressed,
             origin,
@@ -125,7 +128,7 @@ impl Shared {
             (false, false) => Verdict::PendingRefusal,
         };
         let live = Live::new(ask.len_bytes, addressed, Origin::Allocated);
-        state.regions.insert(region, Live { heap: heap && fits, verdict, ..live });
+        state.regions.insert(region, Live { kind: Some(ask.kind), heap: heap && fits, verdict, ..live });
         state.bytes_live += ask.len_bytes;
         state.bytes_peak = state.bytes_peak.max(state.bytes_live);
         if at_once { Alloc::Ready(region) } else { Alloc::Pending(region) }

@@ -1,0 +1,201 @@
+//! The failure walk (S15.4): each call of a driver in an operation fails, in each way.
+//!
+//! An operation runs once to count its fallible calls. Then each of them faults from there on, is
+//! refused once, or is refused from there on; each case four times over, so that what grows is
+//! seen. After a loss the devices are opened anew.
+
+use crate::heap;
+use crate::operation::{Loss, OPERATIONS, Operation};
+use crate::scene::{Scene, Things};
+use crate::serial::alone;
+use rig::{Error, Result};
+use rig_support::{Call, Control, SCRIPTED_FAULT};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+#[test]
+fn s15_4_a_fault_in_any_call_is_the_loss_of_its_device_and_leaves_nothing() {
+    walk(Fails::Fault);
+}
+
+#[test]
+fn s15_4_one_refusal_in_any_call_is_made_good_for() {
+    walk(Fails::RefuseOnce);
+}
+
+#[test]
+fn s15_4_refusals_from_any_call_on_are_out_of_memory_at_most() {
+    walk(Fails::RefuseFrom);
+}
+
+/// How a call fails.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fails {
+    Fault,
+    RefuseOnce,
+    RefuseFrom,
+}
+
+fn walk(fails: Fails) {
+    let _alone = alone();
+    let (mut cases, mut wrong) = (0, Vec::new());
+    for operation in OPERATIONS.iter().copied().flatten() {
+        for device in [Which::D, Which::E] {
+            let calls = count_calls(operation, device);
+            for nth in 1..=calls {
+                let case = Case { operation, device, fails, nth };
+                wrong.extend(catch_unwind(AssertUnwindSafe(|| case.run())).err().map(|_| case));
+                cases += 1;
+            }
+        }
+    }
+    assert!(cases > 100, "the operations make calls that can fail: {cases}");
+    let wrong: Vec<_> = wrong.iter().map(Case::to_string).collect();
+    assert!(wrong.is_empty(), "{} of {cases} cases:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Which of the two devices fails.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Which {
+    D,
+    E,
+}
+
+impl Which {
+    fn of(self, scene: &Scene) -> &Control {
+        match self {
+            Self::D => &scene.d.control,
+            Self::E => &scene.e.control,
+        }
+    }
+}
+
+/// Runs an operation that nothing fails in, on new devices; answers its fallible calls. The host's
+/// halves, which stay, are there from the first time on.
+fn count_calls(operation: &Operation, device: Which) -> u64 {
+    let counted = || {
+        let scene = Scene::open(operation);
+        let mut things = (operation.ready)(&scene);
+        let before = device.of(&scene).fallible_calls();
+        let done = (operation.act)(&scene, &mut things);
+        let after = device.of(&scene).fallible_calls();
+        done.unwrap_or_else(|error| panic!("{}: {error}", operation.name));
+        after - before
+    };
+    counted();
+    counted()
+}
+
+/// One call of one operation that fails in one way.
+struct Case<'a> {
+    operation: &'a Operation,
+    device: Which,
+    fails: Fails,
+    nth: u64,
+}
+
+impl std::fmt::Display for Case<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (name, device) = (self.operation.name, self.device);
+        write!(f, "{name}: {:?} at call {} of {device:?}", self.fails, self.nth)
+    }
+}
+
+impl Case<'_> {
+    fn run(&self) {
+        let (mut lefts, mut heaps) = (Vec::new(), Vec::new());
+        for _ in 0..REPETITIONS {
+            let mut scene = Scene::open(self.operation);
+            self.fail(&scene);
+            if !scene.is_well() {
+                drop(scene);
+                scene = Scene::open(self.operation);
+            }
+            self.succeed(&scene);
+            lefts.push(scene.left());
+            drop(scene);
+            heaps.push(heap::live_bytes());
+        }
+        let same = lefts.windows(2).all(|pair| pair[0] == pair[1]);
+        assert!(same, "{self}: regions, mappings, code, host bytes are left: {lefts:?}");
+        let grows = heaps.windows(2).all(|pair| pair[0] + REASONS_BYTES < pair[1]);
+        assert!(!grows, "{self}: the heap grows each time: {heaps:?}");
+    }
+
+    fn succeed(&self, scene: &Scene) {
+        let mut things = (self.operation.ready)(scene);
+        let done = (self.operation.act)(scene, &mut things);
+        done.unwrap_or_else(|error| panic!("{self}: it works again: {error}"));
+        self.finish(scene, things, true);
+    }
+
+    fn fail(&self, scene: &Scene) {
+        let mut things = (self.operation.ready)(scene);
+        let control = self.device.of(scene);
+        match self.fails {
+            Fails::Fault => control.fault_from(self.nth),
+            Fails::RefuseOnce => control.refuse_at(self.nth),
+            Fails::RefuseFrom => control.refuse_from(self.nth),
+        }
+        let outcome = (self.operation.act)(scene, &mut things);
+        control.end_plan();
+        self.judge(scene, &outcome);
+        self.finish(scene, things, outcome.is_ok());
+    }
+
+    fn judge(&self, scene: &Scene, outcome: &Result<()>) {
+        let lost = match self.device {
+            Which::D => scene.d.lost(),
+            Which::E => scene.e.lost(),
+        };
+        let told = match (self.fails, outcome) {
+            (Fails::Fault, Ok(())) => self.operation.loss == Loss::Silent && lost.is_some(),
+            (Fails::Fault, Err(Error::Lost { why, .. })) => {
+                [SCRIPTED_FAULT, "walk d lost", "walk e lost"].contains(&&**why)
+            }
+            (Fails::RefuseOnce, Ok(())) => true,
+            (Fails::RefuseFrom, Ok(()) | Err(Error::OutOfMemory { .. })) => true,
+            _ => false,
+        };
+        assert!(told, "{self}: {outcome:?}, lost: {lost:?}");
+        match self.fails {
+            Fails::Fault => assert_eq!(lost.as_deref(), Some(SCRIPTED_FAULT), "{self}"),
+            _ if self.operation.name == "close" => {}
+            _ => assert_eq!(lost, None, "{self}: a refusal loses nothing"),
+        }
+        for control in [&scene.d.control, &scene.e.control] {
+            assert!(control.count(Call::Stop) <= 1, "{self}: one stop");
+        }
+    }
+
+    /// Looks at what the operation left: the bytes, no claim, nothing at the driver.
+    fn finish(&self, scene: &Scene, things: Things, succeeded: bool) {
+        if self.operation.moves && succeeded {
+            let [from, to] = [&things.buffers[0], &things.buffers[1]].map(|buffer| {
+                let mut bytes = vec![0; buffer.len() as usize];
+                buffer.blit_to(0, &mut bytes).unwrap();
+                bytes
+            });
+            assert!(from == to, "{self}: the bytes are there");
+        }
+        for buffer in &things.buffers {
+            if buffer.dead().is_none() {
+                buffer.free().unwrap_or_else(|error| panic!("{self}: no claim is left: {error}"));
+            }
+        }
+        drop(things);
+        scene.settle();
+        if !scene.is_well() {
+            for (device, control) in [(&scene.d, &scene.d.control), (&scene.e, &scene.e.control)] {
+                if device.lost().is_some() {
+                    control.await_returned();
+                    control.check_returned();
+                }
+            }
+        }
+    }
+}
+
+const REPETITIONS: usize = 4;
+
+/// What the reasons of four losses take, which are kept as long as points can be asked about.
+const REASONS_BYTES: i64 = 128;
