@@ -352,12 +352,11 @@ impl Driver for Scripted {
         let limit = {
             let mut state = self.shared.lock();
             self.shared.look_at_block(&mut state, value, at_most);
-            if state.word >= value {
-                return Ok(());
-            }
-            if self.shared.script.batches { state.committed } else { state.handed }
+            let limit = if self.shared.script.batches { state.committed } else { state.handed };
+            (state.word < value).then_some(limit)
         };
-        let nap = self.shared.nap(limit, until);
+        // With nothing to run, it still answers what is pending.
+        let nap = limit.map_or(Nap::Ran, |limit| self.shared.nap(limit, until));
         self.shared.serve();
         match nap {
             Nap::Fault(fault) => return Err(fault),

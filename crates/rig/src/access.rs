@@ -10,7 +10,7 @@ use crate::allocation::{Allocation, Call, Pin, Ref};
 use crate::buffer::Buffer;
 use crate::bytes::HostBytes;
 use crate::claim::{Answer, Ask, Pass};
-use crate::driver::Fault;
+use crate::driver::{Driver, Fault, Region};
 use crate::entry;
 use crate::error::{Error, Misuse, Result};
 use crate::export::Export;
@@ -18,7 +18,6 @@ use crate::life;
 use crate::timeline::{Access, DeviceId};
 use crate::wait;
 use bytemuck::Pod;
-use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
@@ -92,18 +91,18 @@ pub(crate) async fn claim_host(call: &'static str, sides: &[Side<'_>]) -> Result
             }
             if let Some(at) = unmapped(&merged)? {
                 drop(held);
-                map(at).await?;
+                own_bytes(at).await?;
                 continue;
             }
             return Ok(held);
         }
         // The claims keep conflicting work away, so these waits are the last.
         for side in &merged {
-            side.buffer.check_devices()?;
             wait::follow(&side.buffer.at.stamps, side.access).await?;
+            side.buffer.check_devices()?;
         }
         while let Some(at) = unmapped(&merged)? {
-            map(at).await?;
+            own_bytes(at).await?;
         }
         return Ok(held);
     }
@@ -133,8 +132,8 @@ fn try_claim<'a>(call: &'static str, sides: &[Side<'a>]) -> Result<Tried<'a>> {
 /// Whether nothing is left to wait for; tells losses.
 fn is_clear(sides: &[Side<'_>]) -> Result<bool> {
     for side in sides {
-        side.buffer.check_devices()?;
         let next = wait::next_point(&side.buffer.at.stamps, side.access, DeviceId::HOST)?;
+        side.buffer.check_devices()?;
         if next.is_some() {
             return Ok(false);
         }
@@ -147,47 +146,42 @@ fn is_clear(sides: &[Side<'_>]) -> Result<bool> {
 fn unmapped<'a>(sides: &[Side<'a>]) -> Result<Option<&'a Allocation>> {
     for side in sides {
         let at: &Allocation = &side.buffer.at;
-        if at.is_mapped_access() && poll_map(at, Waker::noop())?.is_pending() {
+        if at.is_mapped_access() && poll_map(at)?.is_pending() {
             return Ok(Some(at));
         }
     }
     Ok(None)
 }
 
-/// Waits until an allocation is mapped. Without a claim, a hand-over may end the map again.
-async fn map(at: &Allocation) -> Result<()> {
-    poll_fn(|cx| {
-        wait::sleep_on(&at.owner, cx.waker(), 0);
-        match poll_map(at, cx.waker()) {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(_)) => Poll::Ready(Ok(())),
-            Err(error) => Poll::Ready(Err(error)),
-        }
-    })
-    .await
+/// Returns the bytes of an allocation for the host; waits until they are mapped where they have to
+/// be. Whoever has no claim looks again: a hand-over may have ended the map.
+pub(crate) async fn own_bytes(at: &Allocation) -> Result<HostBytes> {
+    if let Some(bytes) = at.bytes {
+        return Ok(bytes);
+    }
+    let owner = &at.owner;
+    let mapped = wait::answer(owner, |driver, waker| ask_map(driver, at.region, waker)).await?;
+    mapped.map_err(|fault| life::fault(owner, &fault))
 }
 
-fn poll_map(at: &Allocation, waker: &Waker) -> Result<Poll<HostBytes>> {
+fn poll_map(at: &Allocation) -> Result<Poll<HostBytes>> {
     let owner = &at.owner;
-    let fault = |fault| life::fault(owner, &fault);
-    let call = life::InFlight::new(owner)?;
-    call.driver().begin_access(at.region).map_err(fault)?;
-    match call.driver().poll_access(at.region, waker) {
+    let asked = ask_map(life::InFlight::new(owner)?.driver(), at.region, Waker::noop());
+    match asked {
         Poll::Pending => Ok(Poll::Pending),
-        Poll::Ready(answer) => answer.map(Poll::Ready).map_err(fault),
+        Poll::Ready(Ok(bytes)) => Ok(Poll::Ready(bytes)),
+        Poll::Ready(Err(fault)) => Err(life::fault(owner, &fault)),
     }
 }
 
-/// Returns the bytes of memory that the caller has alone, for the host; maps it where it has to be.
-pub(crate) async fn own_bytes(at: &Allocation) -> Result<HostBytes> {
-    loop {
-        match at.bytes {
-            Some(bytes) => return Ok(bytes),
-            None => match poll_map(at, Waker::noop())? {
-                Poll::Ready(bytes) => return Ok(bytes),
-                Poll::Pending => map(at).await?,
-            },
-        }
+fn ask_map(
+    driver: &Arc<dyn Driver>,
+    region: Region,
+    waker: &Waker,
+) -> Poll<std::result::Result<HostBytes, Fault>> {
+    match driver.begin_access(region) {
+        Ok(()) => driver.poll_access(region, waker),
+        Err(fault) => Poll::Ready(Err(fault)),
     }
 }
 
@@ -196,7 +190,7 @@ pub(crate) fn part_bytes(buffer: &Buffer, offset: u64, len: u64) -> Result<HostB
     let at = &buffer.at;
     let bytes = match at.bytes {
         Some(bytes) => bytes,
-        None if at.is_mapped_access() => match poll_map(at, Waker::noop())? {
+        None if at.is_mapped_access() => match poll_map(at)? {
             Poll::Ready(bytes) => bytes,
             Poll::Pending => {
                 let why = Fault::new("the driver ended a map beside an access");

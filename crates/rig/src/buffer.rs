@@ -245,7 +245,8 @@ impl Buffer {
             self.check_writable("wait")?;
         }
         self.check_devices()?;
-        wait::follow(&self.at.stamps, what.into()).await
+        wait::follow(&self.at.stamps, what.into()).await?;
+        self.check_devices()
     }
 
     /// Waits like [`Buffer::wait_async`], and blocks meanwhile.

@@ -141,7 +141,7 @@ pub trait Driver: MaybeSend + MaybeSync + Any {
     /// Loads code.
     fn load(&self, code: &Code) -> Load;
 
-    /// Answers a pending load.
+    /// Answers a pending load. The kernel is unloaded whatever the answer is.
     fn poll_load(&self, kernel: u64, waker: &Waker) -> Poll<Load> {
         let _ = waker;
         Poll::Ready(Load::Ready { kernel, code_bytes: 0 })

@@ -14,8 +14,7 @@ use crate::entry;
 use crate::error::{Misuse, Result};
 use crate::life::{self, InFlight};
 use crate::profile::{self, Event, What};
-use crate::stamp::Stamps;
-use crate::timeline::{Access, DeviceId, Fate, Point, VALUE_MAX};
+use crate::timeline::{Access, Fate, Point, VALUE_MAX};
 use crate::wait;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -155,7 +154,8 @@ fn gather(owner: &Owner, job: &Job<'_>) -> Result<Points> {
         if stamps.is_empty() {
             continue;
         }
-        gather_from(owner.id, stamps, touch.access, &mut points)?;
+        let keep = |point| keep_greatest(&mut points, point);
+        wait::each_unreached(stamps, touch.access, owner.id, keep)?;
     }
     for point in job.waits {
         if point.device_id() != owner.id {
@@ -167,17 +167,6 @@ fn gather(owner: &Owner, job: &Job<'_>) -> Result<Points> {
         }
     }
     Ok(points)
-}
-
-fn gather_from(by: DeviceId, stamps: &Stamps, access: Access, into: &mut Points) -> Result<()> {
-    let undone = |point: &Point| matches!(point.fate(), Fate::Undone | Fate::Dropped);
-    let mut lost = stamps.write().filter(undone);
-    stamps.for_each_followed(access, by, |point| match life::look_at(point) {
-        Fate::Reached | Fate::Dropped => {}
-        Fate::Unreached => keep_greatest(into, point),
-        Fate::Undone => lost = Some(point),
-    });
-    lost.map_or(Ok(()), |point| Err(life::lost_point(point)))
 }
 
 fn keep_greatest(points: &mut Points, point: Point) {

@@ -8,16 +8,15 @@ use crate::allocation::Tag;
 use crate::allocation::owner::{Keep, Made, Owner};
 use crate::buffer::Buffer;
 use crate::device::Device;
-use crate::driver::{Access, Code, Kind, Load, Op, Part, Span, Work};
+use crate::driver::{Access, Code, Driver, Kind, Load, Op, Part, Span, Work};
 use crate::entry;
 use crate::error::{Error, Misuse, Result};
 use crate::hand::{Job, Touch, hand_over};
 use crate::life;
 use crate::reclaim::{self, Want};
 use crate::wait;
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::Waker;
 
 /// Code loaded on a device.
 ///
@@ -87,11 +86,10 @@ impl Device {
         life::drain(owner);
         life::check_lost(owner)?;
         let answer = life::InFlight::new(owner)?.driver().load(&code);
-        let (number, code_bytes) = loaded(owner, answer).await?;
-        let keep = Keep::new(owner, Made::Kernel(number));
+        let (keep, code_bytes) = loaded(owner, answer).await?;
         let memory = match code_bytes {
             0 => None,
-            len => Some(load_into_memory(owner, number, len, &code.entry).await?),
+            len => Some(load_into_memory(owner, keep.number(), len, &code.entry).await?),
         };
         let entry = Arc::clone(&code.entry);
         let loaded = Loaded { owner: Arc::clone(owner), entry, keep, memory };
@@ -109,23 +107,23 @@ impl Device {
     }
 }
 
-/// Waits for the driver's verdict; answers the kernel's number and the bytes its code needs.
-async fn loaded(owner: &Arc<Owner>, mut answer: Load) -> Result<(u64, u64)> {
+/// Waits for the driver's verdict; answers the kernel, which is unloaded with its `Keep`, and the
+/// bytes its code needs.
+async fn loaded(owner: &Arc<Owner>, mut answer: Load) -> Result<(Keep, u64)> {
+    let mut keep: Option<Keep> = None;
+    let made = |kernel| Keep::new(owner, Made::Kernel(kernel));
     loop {
         match answer {
-            Load::Ready { kernel, code_bytes } => return Ok((kernel, code_bytes)),
+            Load::Ready { kernel, code_bytes } => {
+                return Ok((keep.unwrap_or_else(|| made(kernel)), code_bytes));
+            }
             Load::Rejected(why) => return Misuse::Rejected { why }.of(CALL),
             Load::Fault(fault) => return Err(life::fault(owner, &fault)),
             Load::Pending(kernel) => {
-                answer = poll_fn(|cx| {
-                    owner.wakers.register(cx.waker());
-                    wait::sleep_on(owner, cx.waker(), 0);
-                    match life::InFlight::new(owner) {
-                        Ok(call) => call.driver().poll_load(kernel, cx.waker()).map(Ok),
-                        Err(lost) => Poll::Ready(Err(lost)),
-                    }
-                })
-                .await?;
+                keep.get_or_insert_with(|| made(kernel));
+                let poll =
+                    |driver: &Arc<dyn Driver>, waker: &Waker| driver.poll_load(kernel, waker);
+                answer = wait::answer(owner, poll).await?;
             }
         }
     }

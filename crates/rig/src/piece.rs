@@ -13,7 +13,7 @@ use crate::files::{read_file, write_file};
 use crate::hand::{Job, Touch, hand_over, merge};
 use crate::open::host_owner;
 use crate::profile::{self, Event, What};
-use crate::staging::{self, Half, Key, Lane};
+use crate::staging::{self, Half, Lane};
 use crate::timeline::{DeviceId, Point};
 use crate::wait;
 use std::sync::Arc;
@@ -204,20 +204,14 @@ async fn leg_out(
 /// One device moves each piece into a half, another on from there; the last leg is waited for.
 pub(crate) async fn staged_through(src: &Buffer, dst: &Buffer) -> Result<()> {
     let (from, to) = (&src.at.owner, &dst.at.owner);
-    let shared = match (staging::key_of(from), staging::key_of(to)) {
-        (Key::Host(_), Key::Host(_)) => true,
-        // Between halves of two kinds the host moves the piece (S7.7).
-        _ => false,
-    };
-    let mut out = Lane::default();
-    let mut inward = Lane::default();
+    let (mut out, mut inward) = (Lane::default(), Lane::default());
     let (mut offset, mut last) = (0, None);
     while offset < src.len() {
         let leg = leg_out(from, src, &mut out, offset, staging::piece_bytes(to)).await?;
-        let point = if shared {
-            through_half(to, &leg, dst).await?
-        } else {
-            between_halves(from, to, &leg, dst, &mut inward).await?
+        let point = match leg.half.span_on(to, leg.len, Access::Read)? {
+            Some((span, _map)) => through_half(to, &leg, span, dst).await?,
+            // Between halves of two kinds the host moves the piece (S7.7).
+            None => between_halves(from, to, &leg, dst, &mut inward).await?,
         };
         offset += leg.len;
         last = Some(point);
@@ -228,9 +222,8 @@ pub(crate) async fn staged_through(src: &Buffer, dst: &Buffer) -> Result<()> {
     }
 }
 
-async fn through_half(to: &Arc<Owner>, leg: &Leg, dst: &Buffer) -> Result<Point> {
+async fn through_half(to: &Arc<Owner>, leg: &Leg, span: Span, dst: &Buffer) -> Result<Point> {
     let started = profile::begin();
-    let span = leg.half.span_on(to, leg.len, Access::Read)?;
     let target = part_of(dst, leg.offset, leg.len, Access::Write);
     let touches = [
         Touch { at: &leg.half.at, access: Access::Read },

@@ -14,7 +14,7 @@ mod survey;
 
 use crate::allocation::owner::Owner;
 use crate::allocation::{Allocation, Memory, Parts, Ref, Tag};
-use crate::budget::Where;
+use crate::budget::{Budget, Where};
 use crate::bytes::page_bytes;
 use crate::cache::Class;
 use crate::drain::{kind_index, with_payer};
@@ -31,7 +31,6 @@ use crate::wait;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 
 /// What is asked for.
 pub(crate) struct Want {
@@ -53,6 +52,7 @@ struct Plan {
 enum Shape {
     Pool(Class),
     Small,
+    Half,
 }
 
 /// Makes a buffer's memory, reclaiming before it fails (S10.5, S10.8).
@@ -61,52 +61,46 @@ pub(crate) async fn create(owner: &Arc<Owner>, want: Want) -> Result<Ref> {
         Begun::Empty(empty) => return Ok(empty),
         Begun::Plan(plan) => plan,
     };
-    if plan.bytes() > budget_of(owner, &plan) {
-        return Err(out_of_memory(owner, &plan, Vec::new(), false));
+    climb(owner, &plan, &want.tag).await
+}
+
+/// Makes a staging half's memory, charged to the host, by the same tries and rounds (S7.6).
+pub(crate) async fn create_half(owner: &Arc<Owner>, len: u64) -> Result<Ref> {
+    let kind = if owner.is_host() { Kind::Device } else { Kind::Transfer };
+    let plan = Plan { kind, len, grained: len, shape: Shape::Half };
+    life::drain(payer_of(owner, &plan));
+    climb(owner, &plan, &Tag::default()).await
+}
+
+async fn climb(owner: &Arc<Owner>, plan: &Plan, tag: &Tag) -> Result<Ref> {
+    if plan.bytes() > budget_of(owner, plan) {
+        return Err(out_of_memory(owner, plan, Vec::new(), false));
     }
-    if let Some(made) = attempt(owner, &plan, Try::First, &want.tag).await? {
-        return Ok(made);
-    }
+    let lack = match attempt(owner, plan, Try::First, tag).await? {
+        Ok(made) => return Ok(made),
+        Err(lack) => lack,
+    };
     let started = now_ns();
-    let mut rounds = pin!(in_rounds(owner, &plan, &want.tag));
+    let mut rounds = pin!(in_rounds(owner, plan, tag, lack));
     let made = poll_fn(|cx| entry::timed(|| rounds.as_mut().poll(cx))).await;
     owner.heap.lock().counters.spent(now_ns() - started);
     made
 }
 
-async fn in_rounds(owner: &Arc<Owner>, plan: &Plan, tag: &Tag) -> Result<Ref> {
+async fn in_rounds(owner: &Arc<Owner>, plan: &Plan, tag: &Tag, mut lack: Lack) -> Result<Ref> {
     let mut rounds = Vec::new();
     for number in 1..=ROUNDS {
-        let mut round = reclaim(owner, plan, number).await;
+        let mut round = reclaim(owner, plan, number, lack).await;
         life::check_lost(owner)?;
         let nth = if number == ROUNDS { Try::Last } else { Try::Later };
-        if let Some(made) = attempt(owner, plan, nth, tag).await? {
-            return Ok(made);
-        }
+        lack = match attempt(owner, plan, nth, tag).await? {
+            Ok(made) => return Ok(made),
+            Err(lack) => lack,
+        };
         round.kept = survey(payer_of(owner, plan)).kept;
         rounds.push(round);
     }
     Err(out_of_memory(owner, plan, rounds, false))
-}
-
-/// Reserves room on a payer, reclaiming before it gives up.
-pub(crate) async fn make_room(payer: &Arc<Owner>, len: u64) -> bool {
-    life::drain(payer);
-    let plan = Plan { kind: Kind::Device, len, grained: len, shape: Shape::Small };
-    let reserve = || payer.heap.lock().books.reserve(len);
-    if reserve() {
-        return true;
-    }
-    if len > budget_of(payer, &plan) {
-        return false;
-    }
-    for number in 1..=ROUNDS {
-        reclaim(payer, &plan, number).await;
-        if reserve() {
-            return true;
-        }
-    }
-    false
 }
 
 /// Makes a buffer's memory by try 1 alone; never waits (S10.12).
@@ -115,11 +109,10 @@ pub(crate) fn create_now(owner: &Arc<Owner>, want: Want) -> Result<Ref> {
         Begun::Empty(empty) => return Ok(empty),
         Begun::Plan(plan) => plan,
     };
-    if plan.bytes() <= budget_of(owner, &plan) {
-        let taken = take(owner, &plan, Try::First);
-        if let Some(made) = taken.finish_now(owner, &plan, Try::First, &want.tag)? {
-            return Ok(made);
-        }
+    if plan.bytes() <= budget_of(owner, &plan)
+        && let Some(made) = attempt_now(owner, &plan, &want.tag)?
+    {
+        return Ok(made);
     }
     Err(out_of_memory(owner, &plan, Vec::new(), true))
 }
@@ -191,7 +184,16 @@ impl Plan {
     fn bytes(&self) -> u64 {
         match self.shape {
             Shape::Pool(_) => self.grained,
-            Shape::Small => self.len,
+            Shape::Small | Shape::Half => self.len,
+        }
+    }
+
+    /// Whether the memory starts on a page: that of the host, which devices map, but for small.
+    fn is_paged(&self, owner: &Owner) -> bool {
+        match self.shape {
+            Shape::Pool(_) => owner.is_host(),
+            Shape::Small => false,
+            Shape::Half => true,
         }
     }
 
@@ -199,6 +201,7 @@ impl Plan {
         match self.shape {
             Shape::Pool(_) => Memory::Pool { kind: self.kind, class },
             Shape::Small => Memory::Small,
+            Shape::Half => Memory::Half,
         }
     }
 }
@@ -242,9 +245,10 @@ fn take(owner: &Arc<Owner>, plan: &Plan, nth: Try) -> Taken {
     let mut heap = owner.heap.lock();
     let class = match plan.shape {
         Shape::Pool(class) => class,
-        Shape::Small => {
+        Shape::Small | Shape::Half => {
             let bytes = plan.len;
-            let fits = heap.books.reserve(bytes);
+            let reserve = |books: &mut Budget| books.reserve(bytes);
+            let fits = with_payer(&mut heap, owner, plan.kind, reserve);
             return if fits { Taken::Room(Class::Exact { bytes }) } else { Taken::Nothing };
         }
     };
@@ -277,65 +281,66 @@ fn take(owner: &Arc<Owner>, plan: &Plan, nth: Try) -> Taken {
     })
 }
 
-impl Taken {
-    /// Makes the allocation without waiting; a driver's later verdict is its buffer's affair.
-    fn finish_now(
-        self,
-        owner: &Arc<Owner>,
-        plan: &Plan,
-        nth: Try,
-        tag: &Tag,
-    ) -> Result<Option<Ref>> {
-        match self {
-            Self::Nothing => Ok(None),
-            Self::Cached(record) => {
-                record.serve(plan.len, tag.clone());
-                Ok(Some(Ref::from_cache(record)))
-            }
-            Self::Room(class) => {
-                let mut room = Reserved { owner, plan, class, open: true };
-                match room.ask()? {
-                    Alloc::Ready(region) | Alloc::Pending(region) => {
-                        Ok(Some(room.fill(region, nth, tag)))
-                    }
-                    Alloc::Refused => Ok(None),
-                    Alloc::Fault(fault) => Err(life::fault(owner, &fault)),
-                }
-            }
-        }
-    }
+/// What a try lacked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lack {
+    /// Room in the payer's budget.
+    Budget,
+    /// Room at the driver.
+    Driver,
 }
 
-async fn attempt(owner: &Arc<Owner>, plan: &Plan, nth: Try, tag: &Tag) -> Result<Option<Ref>> {
-    let taken = take(owner, plan, nth);
-    let Taken::Room(class) = taken else {
-        return taken.finish_now(owner, plan, nth, tag);
+async fn attempt(
+    owner: &Arc<Owner>,
+    plan: &Plan,
+    nth: Try,
+    tag: &Tag,
+) -> Result<std::result::Result<Ref, Lack>> {
+    let class = match take(owner, plan, nth) {
+        Taken::Room(class) => class,
+        Taken::Cached(record) => return Ok(Ok(serve(record, plan, tag))),
+        Taken::Nothing => return Ok(Err(Lack::Budget)),
     };
     let mut room = Reserved { owner, plan, class, open: true };
     match room.ask()? {
-        Alloc::Ready(region) => Ok(Some(room.fill(region, nth, tag))),
+        Alloc::Ready(region) => Ok(Ok(room.fill(region, nth, tag))),
         Alloc::Pending(region) => {
             let mut pending = Pending { room, region: Some(region), nth, tag };
             let given = verdict(owner, region).await?;
-            let region = pending.region.take().filter(|_| given);
+            let region = pending.region.take().filter(|_| given).ok_or(Lack::Driver);
             Ok(region.map(|region| pending.room.fill(region, nth, tag)))
+        }
+        Alloc::Refused => Ok(Err(Lack::Driver)),
+        Alloc::Fault(fault) => Err(life::fault(owner, &fault)),
+    }
+}
+
+/// Try 1 without waiting: a driver's later verdict is its buffer's affair.
+fn attempt_now(owner: &Arc<Owner>, plan: &Plan, tag: &Tag) -> Result<Option<Ref>> {
+    let class = match take(owner, plan, Try::First) {
+        Taken::Room(class) => class,
+        Taken::Cached(record) => return Ok(Some(serve(record, plan, tag))),
+        Taken::Nothing => return Ok(None),
+    };
+    let mut room = Reserved { owner, plan, class, open: true };
+    match room.ask()? {
+        Alloc::Ready(region) | Alloc::Pending(region) => {
+            Ok(Some(room.fill(region, Try::First, tag)))
         }
         Alloc::Refused => Ok(None),
         Alloc::Fault(fault) => Err(life::fault(owner, &fault)),
     }
 }
 
+fn serve(record: Arc<Allocation>, plan: &Plan, tag: &Tag) -> Ref {
+    record.serve(plan.len, tag.clone());
+    Ref::from_cache(record)
+}
+
 /// Waits for the driver's verdict on a region that it handed out ahead of it; a refused region is
 /// gone.
-pub(crate) async fn verdict(owner: &Arc<Owner>, region: Region) -> Result<bool> {
-    let answer = poll_fn(|cx| {
-        wait::sleep_on(owner, cx.waker(), 0);
-        match life::InFlight::new(owner) {
-            Ok(call) => call.driver().poll_alloc(region, cx.waker()).map(Ok),
-            Err(lost) => Poll::Ready(Err(lost)),
-        }
-    })
-    .await?;
+async fn verdict(owner: &Arc<Owner>, region: Region) -> Result<bool> {
+    let answer = wait::answer(owner, |driver, waker| driver.poll_alloc(region, waker)).await?;
     match answer {
         Alloc::Ready(_) | Alloc::Pending(_) => Ok(true),
         Alloc::Refused => Ok(false),
@@ -374,7 +379,7 @@ impl Reserved<'_> {
         let answer = call.driver().alloc(Ask {
             kind: self.plan.kind,
             len_bytes: self.class.bytes(),
-            paged: self.owner.is_host() && matches!(self.plan.shape, Shape::Pool(_)),
+            paged: self.plan.is_paged(self.owner),
         });
         let spent = now_ns() - started;
         let mut heap = self.owner.heap.lock();
@@ -408,7 +413,9 @@ impl Reserved<'_> {
             books.shift(Where::Reserved, live, bytes);
         });
         heap.counters.allocated(bytes);
-        heap.counters.served(nth.served(false));
+        if !matches!(plan.shape, Shape::Half) {
+            heap.counters.served(nth.served(false));
+        }
         drop(heap);
         Ref::new(record)
     }

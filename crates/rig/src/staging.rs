@@ -8,18 +8,16 @@
 
 use crate::allocation::mapping::MapRef;
 use crate::allocation::owner::Owner;
-use crate::allocation::{Allocation, Memory, Parts, Ref};
+use crate::allocation::Ref;
 use crate::borrow;
-use crate::budget::Where;
 use crate::buffer::{Stamps, stamps_now};
-use crate::bytes::{HostBytes, page_bytes};
+use crate::bytes::page_bytes;
 use crate::device::Device;
-use crate::driver::{Access, Alloc, Ask, Kind, Span};
-use crate::error::{Error, Result};
+use crate::driver::{Access, Span};
+use crate::error::Result;
 use crate::life;
 use crate::open::host_owner;
 use crate::reclaim;
-use crate::report::Report;
 use crate::sync::{Global, Wakers, now_ns};
 use crate::tick;
 use crate::timeline::{DeviceId, Fate};
@@ -71,6 +69,8 @@ struct Seat {
 /// The slot that one call's pieces alternate in.
 #[derive(Default)]
 pub(crate) struct Lane {
+    /// The halves it takes: those of its device's key, until that does not map one.
+    key: Option<Key>,
     slot: Option<usize>,
     next: usize,
     /// Whether no half was free for so long that the call takes transient ones.
@@ -105,9 +105,22 @@ impl Device {
 }
 
 /// Takes the lane's next half, whose device is `device`; waits for one at most 200 ms, then makes
-/// a transient one of at most 1 MiB, so that a future nobody polls starves no copy (S7.8).
+/// a transient one of at most 1 MiB, so that a future nobody polls starves no copy (S7.8). A device
+/// that does not map a host half copies through its own.
 pub(crate) async fn take(device: &Arc<Owner>, lane: &mut Lane) -> Result<Half> {
-    let key = key_of(device);
+    let key = *lane.key.get_or_insert(key_of(device));
+    if let Some(half) = take_of(device, lane, key).await? {
+        return Ok(half);
+    }
+    let own = Key::Own(device.id, half_bytes(key));
+    *lane = Lane { key: Some(own), ..Lane::default() };
+    let half = take_of(device, lane, own).await?;
+    Ok(half.expect("a device's own half needs no mapping"))
+}
+
+/// Takes a half of a key; none if the device does not map it.
+async fn take_of(device: &Arc<Owner>, lane: &mut Lane, key: Key) -> Result<Option<Half>> {
+    life::check_lost(device)?;
     let asked_ns = now_ns();
     let place = poll_fn(|cx| {
         if let Some(place) = try_seat(key, lane) {
@@ -126,7 +139,7 @@ pub(crate) async fn take(device: &Arc<Owner>, lane: &mut Lane) -> Result<Half> {
     .await;
     match place {
         Some(place) => seat(device, place).await,
-        None => transient(device).await,
+        None => transient(device, key).await,
     }
 }
 
@@ -154,38 +167,50 @@ fn try_seat(key: Key, lane: &mut Lane) -> Option<Place> {
     Some(Place { set: key, slot, half })
 }
 
-/// Makes sure that the seat has memory that its device reaches, and hands it out.
-async fn seat(device: &Arc<Owner>, place: Place) -> Result<Half> {
+/// Makes sure that the seat has memory that its device reaches, and hands it out; none if the
+/// device does not map it.
+async fn seat(device: &Arc<Owner>, place: Place) -> Result<Option<Half>> {
     // Given back on every exit from here on.
     let mut guard = Seated { place, keep: None };
-    let (known, map) = with_seat(place, |seat| {
+    let kept = |seat: &mut Seat| {
         let map = seat.map.iter().find(|map| map.mapping().device.id == device.id).cloned();
         (seat.at.clone(), map)
-    });
+    };
+    let (known, map) = with_seat(place, kept).unwrap_or_default();
     // One that a lost device left undone serves nobody any more (S7.9).
     let usable = known.filter(|at| !is_spoiled(at));
     let (at, map) = match usable {
         Some(at) => (at, map),
-        None => (make(device, place.set, half_bytes(place.set)).await?, None),
+        None => {
+            let at = make(device, place.set, half_bytes(place.set)).await?;
+            with_seat(place, |seat| {
+                seat.map.clear();
+                seat.at = Some(at.clone());
+            });
+            (at, None)
+        }
     };
     let map = match (map, place.set) {
-        (Some(map), _) => Some(map),
-        (None, Key::Host(_)) if !device.is_host() => Some(map_half(device, &at)?),
-        (None, _) => None,
+        (None, Key::Host(_)) if !device.is_host() => match map_half(device, &at)? {
+            Some(map) => Some(map),
+            None => return Ok(None),
+        },
+        (map, _) => map,
     };
-    with_seat(place, |seat| {
-        if !seat.at.as_ref().is_some_and(|known| Arc::ptr_eq(known.record(), at.record())) {
-            seat.map.clear();
-            seat.at = Some(at.clone());
-        }
-        if let Some(map) = &map {
-            if !seat.map.iter().any(|known| known.mapping().device.id == device.id) {
-                seat.map.push(map.clone());
-            }
-        }
-    });
+    with_seat(place, |seat| seat.keep_map(map.as_ref()));
     guard.keep = Some(());
-    Ok(Half { at, place: Some(place), map })
+    Ok(Some(Half { at, place: Some(place), map }))
+}
+
+impl Seat {
+    /// Keeps a device's mapping of the half, so that it is made once.
+    fn keep_map(&mut self, map: Option<&MapRef>) {
+        let Some(map) = map else { return };
+        let device = &map.mapping().device;
+        if !self.map.iter().any(|known| known.mapping().device.id == device.id) {
+            self.map.push(map.clone());
+        }
+    }
 }
 
 /// Gives a seat back if its half could not be handed out.
@@ -202,10 +227,11 @@ impl Drop for Seated {
     }
 }
 
-fn with_seat<R>(place: Place, f: impl FnOnce(&mut Seat) -> R) -> R {
+/// Gives `f` a seat; none where the device that its set was of is lost.
+fn with_seat<R>(place: Place, f: impl FnOnce(&mut Seat) -> R) -> Option<R> {
     let mut sets = SLOTS.lock();
-    let set = sets.iter_mut().find(|set| set.key == place.set);
-    f(&mut set.expect("a set stays once it is made").slots[place.slot][place.half])
+    let set = sets.iter_mut().find(|set| set.key == place.set)?;
+    Some(f(&mut set.slots[place.slot][place.half]))
 }
 
 fn give_back(place: Place) {
@@ -228,94 +254,32 @@ fn half_bytes(key: Key) -> u64 {
     }
 }
 
-/// A transient half of at most 1 MiB.
-async fn transient(device: &Arc<Owner>) -> Result<Half> {
-    let key = key_of(device);
+/// A transient half of at most 1 MiB; none if the device does not map it.
+async fn transient(device: &Arc<Owner>, key: Key) -> Result<Option<Half>> {
     let at = make(device, key, half_bytes(key).min(TRANSIENT_BYTES)).await?;
     let map = match key {
-        Key::Host(_) if !device.is_host() => Some(map_half(device, &at)?),
+        Key::Host(_) if !device.is_host() => match map_half(device, &at)? {
+            Some(map) => Some(map),
+            None => return Ok(None),
+        },
         _ => None,
     };
-    Ok(Half { at, place: None, map })
+    Ok(Some(Half { at, place: None, map }))
 }
 
 /// Makes a half's memory, charged to the host as staging.
 async fn make(device: &Arc<Owner>, key: Key, len: u64) -> Result<Ref> {
-    let host = host_owner();
+    life::at_stop(forget);
     let owner = match key {
-        Key::Host(_) => host,
+        Key::Host(_) => host_owner(),
         Key::Own(..) => device,
     };
-    life::at_stop(forget);
-    if !reclaim::make_room(host, len).await {
-        return Err(no_room(len));
-    }
-    let mut reserved = Reserved(Some(len));
-    let kind = if owner.is_host() { Kind::Device } else { Kind::Transfer };
-    let answer = {
-        let call = life::InFlight::new(owner)?;
-        call.driver().alloc(Ask { kind, len_bytes: len, paged: true })
-    };
-    let region = match answer {
-        Alloc::Ready(region) | Alloc::Pending(region) => region,
-        Alloc::Refused => return Err(no_room(len)),
-        Alloc::Fault(fault) => return Err(life::fault(owner, &fault)),
-    };
-    reserved.0 = None;
-    host.heap.lock().books.shift(Where::Reserved, Where::Staging, len);
-    owner.heap.lock().counters.allocated(len);
-    Ok(Ref::new(Allocation::new(Parts {
-        owner: Arc::clone(owner),
-        region,
-        bytes: owner.driver.bytes(region),
-        memory: Memory::Half,
-        len,
-        read_only: false,
-    })))
+    reclaim::create_half(owner, len).await
 }
 
-/// Room in the host's books ahead of a half's driver call.
-struct Reserved(Option<u64>);
-
-impl Drop for Reserved {
-    fn drop(&mut self) {
-        if let Some(bytes) = self.0 {
-            host_owner().heap.lock().books.unreserve(bytes);
-        }
-    }
-}
-
-fn map_half(device: &Arc<Owner>, at: &Ref) -> Result<MapRef> {
-    let bytes = at.bytes.unwrap_or_else(HostBytes::empty);
-    let map = borrow::share(device, at.record(), |driver| driver.import_host(bytes))?;
-    map.ok_or_else(|| Error::Unsupported {
-        device: Arc::clone(&device.name),
-        why: Arc::from("the device did not map a staging half"),
-    })
-}
-
-fn no_room(len: u64) -> Error {
-    let host = host_owner();
-    let heap = host.heap.lock();
-    let books = &heap.books;
-    Error::OutOfMemory {
-        device: Arc::clone(&host.name),
-        asked_bytes: len,
-        held_bytes: books.held(),
-        budget_bytes: books.budget_bytes(),
-        report: Arc::new(Report {
-            asked_bytes: len,
-            bin_bytes: len,
-            payer: Arc::clone(&host.name),
-            budget_bytes: books.budget_bytes(),
-            live_bytes: books.bytes_in(Where::Live),
-            returning_bytes: books.bytes_in(Where::Returning),
-            cached_bytes: books.bytes_in(Where::Cached),
-            staging_bytes: books.bytes_in(Where::Staging),
-            pinned_bytes: books.bytes_in(Where::Pinned),
-            ..Report::default()
-        }),
-    }
+fn map_half(device: &Arc<Owner>, at: &Ref) -> Result<Option<MapRef>> {
+    let bytes = at.bytes.expect("the host always finds the bytes of its own halves");
+    borrow::share(device, at.record(), |driver| driver.import_host(bytes))
 }
 
 impl Half {
@@ -329,25 +293,33 @@ impl Half {
         is_spoiled(&self.at)
     }
 
-    /// Returns the first `len` bytes as the device sees them.
+    /// Returns the first `len` bytes as the half's device sees them.
     pub(crate) fn span(&self, len: u64, access: Access) -> Span {
-        let region = self.map.as_ref().map_or(self.at.region, |map| map.mapping().region());
-        Span { region, offset: 0, len, access }
+        span_of(&self.at, self.map.as_ref(), len, access)
     }
 
-    /// Lets another device reach a host half too.
-    pub(crate) fn span_on(&self, device: &Arc<Owner>, len: u64, access: Access) -> Result<Span> {
-        let map = map_half(device, &self.at)?;
-        let region = map.mapping().region();
-        if let Some(place) = self.place {
-            with_seat(place, |seat| {
-                if !seat.map.iter().any(|known| known.mapping().device.id == device.id) {
-                    seat.map.push(map);
-                }
-            });
+    /// Lets another device reach a host half too; none if it does not map it. The mapping lives as
+    /// long as what is answered with the span.
+    pub(crate) fn span_on(
+        &self,
+        device: &Arc<Owner>,
+        len: u64,
+        access: Access,
+    ) -> Result<Option<(Span, MapRef)>> {
+        if !self.at.owner.is_host() || !matches!(key_of(device), Key::Host(_)) {
+            return Ok(None);
         }
-        Ok(Span { region, offset: 0, len, access })
+        let Some(map) = map_half(device, &self.at)? else { return Ok(None) };
+        if let Some(place) = self.place {
+            with_seat(place, |seat| seat.keep_map(Some(&map)));
+        }
+        Ok(Some((span_of(&self.at, Some(&map), len, access), map)))
     }
+}
+
+fn span_of(at: &Ref, map: Option<&MapRef>, len: u64, access: Access) -> Span {
+    let region = map.map_or(at.region, |map| map.mapping().region());
+    Span { region, offset: 0, len, access }
 }
 
 impl Drop for Half {
@@ -360,18 +332,15 @@ impl Drop for Half {
 
 /// Gives up the halves that a lost device maps or owns, so that they return with it.
 fn forget(device: DeviceId) {
-    let mut dropped: Vec<(Option<Ref>, Vec<MapRef>)> = Vec::new();
-    for set in SLOTS.lock().iter_mut() {
-        for seat in set.slots.iter_mut().flatten() {
-            let own = matches!(set.key, Key::Own(id, _) if id == device);
-            let maps = seat.map.extract_if(.., |map| map.mapping().device.id == device);
-            dropped.push((None, maps.collect()));
-            if own {
-                dropped.push((seat.at.take(), Vec::new()));
-            }
-        }
-    }
-    drop(dropped);
+    let mut sets = SLOTS.lock();
+    let own = |set: &mut Set| matches!(set.key, Key::Own(id, _) if id == device);
+    let dropped: Vec<Set> = sets.extract_if(.., own).collect();
+    let seats = sets.iter_mut().flat_map(|set| set.slots.iter_mut().flatten());
+    let of_device = |map: &mut MapRef| map.mapping().device.id == device;
+    let maps: Vec<MapRef> =
+        seats.flat_map(|seat| seat.map.extract_if(.., of_device).collect::<Vec<_>>()).collect();
+    drop(sets);
+    drop((dropped, maps));
 }
 
 const TRANSIENT_BYTES: u64 = 1 << 20;

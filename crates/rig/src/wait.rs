@@ -8,6 +8,7 @@
 use crate::allocation::Allocation;
 use crate::allocation::owner::Owner;
 use crate::claim::{Answer, Ask, Pass};
+use crate::driver::Driver;
 use crate::error::{Error, Misuse, Result};
 use crate::life;
 use crate::profile::{self, Event, What};
@@ -15,7 +16,7 @@ use crate::stamp::Stamps;
 use crate::tick;
 use crate::timeline::{Access, DeviceId, Fate, Point};
 use std::cell::{Cell, RefCell};
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -95,16 +96,37 @@ thread_local! {
     static THREAD: Waker = Waker::from(Arc::new(Unpark(std::thread::current())));
 }
 
-/// Makes a blocking form sleep in a device's driver, and an async one be served by the tick, until
-/// what the driver was asked for may be there; `value` is what it waits for, if that is known.
-pub(crate) fn sleep_on(owner: &Arc<Owner>, waker: &Waker, value: u64) {
-    if is_blocking() {
-        SLEEP.set(Some((Arc::clone(owner), value.max(owner.track.submitted()))));
-    } else {
-        owner.wakers.register(waker);
-        tick::arm(owner);
-        tick::poke();
-    }
+/// Waits for an answer of a driver that may be pending: a blocking form sleeps in the driver
+/// meanwhile, an async one is served by the tick.
+pub(crate) async fn answer<T>(
+    owner: &Arc<Owner>,
+    mut ask: impl FnMut(&Arc<dyn Driver>, &Waker) -> Poll<T>,
+) -> Result<T> {
+    poll_fn(|cx| {
+        let blocking = is_blocking();
+        if !blocking {
+            owner.wakers.register(cx.waker());
+        }
+        let asked = life::InFlight::new(owner).map(|call| ask(call.driver(), cx.waker()));
+        match asked {
+            Ok(Poll::Ready(answer)) => return Poll::Ready(Ok(answer)),
+            Err(error) => return Poll::Ready(Err(error)),
+            Ok(Poll::Pending) => {}
+        }
+        // The answer may come behind work that was only handed over (S2.6).
+        let submitted = owner.track.submitted();
+        if owner.track.reached() < submitted {
+            commit(owner, submitted)?;
+        }
+        if blocking {
+            SLEEP.set(Some((Arc::clone(owner), submitted)));
+        } else {
+            tick::arm(owner);
+            tick::poke();
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 /// Waits until a value is reached; Lost if it never will be.
@@ -183,19 +205,29 @@ pub(crate) fn commit(owner: &Arc<Owner>, value: u64) -> Result<()> {
 /// Checks, before anything is waited for, that no point an access follows is lost (S3.8, S12.1);
 /// then answers one that is still unreached.
 pub(crate) fn next_point(stamps: &Stamps, access: Access, by: DeviceId) -> Result<Option<Point>> {
-    let mut lost = stamps.write().filter(|point| is_undone(*point));
     let mut next = None;
+    each_unreached(stamps, access, by, |point| next = Some(point))?;
+    Ok(next)
+}
+
+/// Calls `f` with each point that an access follows and that is still unreached; tells losses.
+pub(crate) fn each_unreached(
+    stamps: &Stamps,
+    access: Access,
+    by: DeviceId,
+    mut f: impl FnMut(Point),
+) -> Result<()> {
+    let mut lost = None;
     stamps.for_each_followed(access, by, |point| match life::look_at(point) {
         // What a settled device left undone is dropped, but for the last write (S12.3).
         Fate::Reached | Fate::Dropped => {}
-        Fate::Unreached => next = Some(point),
+        Fate::Unreached => f(point),
         Fate::Undone => lost = Some(point),
     });
-    lost.map_or(Ok(next), |point| Err(life::lost_point(point)))
-}
-
-fn is_undone(point: Point) -> bool {
-    matches!(point.fate(), Fate::Undone | Fate::Dropped)
+    // Judged last: a look may just have lost the device, and settled it.
+    let undone = |point: &Point| matches!(point.fate(), Fate::Undone | Fate::Dropped);
+    let lost = stamps.write().filter(undone).or(lost);
+    lost.map_or(Ok(()), |point| Err(life::lost_point(point)))
 }
 
 /// Waits for all that an access of the host follows.

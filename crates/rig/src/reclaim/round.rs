@@ -11,23 +11,24 @@ use crate::drain::{self, kind_index, with_payer};
 use crate::driver::Kind;
 use crate::life;
 use crate::profile::{self, Event, What};
-use crate::reclaim::{Plan, ROUNDS, Shape, Try, payer_of};
+use crate::reclaim::{Lack, Plan, ROUNDS, Shape, Try, payer_of};
 use crate::report::Round;
 use crate::timeline::{Fate, Point};
 use crate::wait;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Runs one round for a payer (S10.9). Faults of other devices lose those, and nothing here.
-pub(crate) async fn reclaim(owner: &Arc<Owner>, plan: &Plan, number: u64) -> Round {
+/// Runs one round for a payer (S10.9), after a try that lacked something. Faults of other devices
+/// lose those, and nothing here.
+pub(crate) async fn reclaim(owner: &Arc<Owner>, plan: &Plan, number: u64, lack: Lack) -> Round {
     let begun = profile::begin();
-    let round = run(owner, plan, number).await;
+    let round = run(owner, plan, number, lack).await;
     let (what, bytes) = (What::Round(number), round.returned_bytes);
     profile::end(begun, what, owner.id, |event| Event { bytes, ..event });
     round
 }
 
-async fn run(owner: &Arc<Owner>, plan: &Plan, number: u64) -> Round {
+async fn run(owner: &Arc<Owner>, plan: &Plan, number: u64, lack: Lack) -> Round {
     let payer = payer_of(owner, plan);
     life::drain_all();
     let mut round = Round::default();
@@ -43,7 +44,7 @@ async fn run(owner: &Arc<Owner>, plan: &Plan, number: u64) -> Round {
     }
     let after = payer.heap.lock().books.bytes_in(Where::Returning);
     let nth = if number == ROUNDS { Try::Last } else { Try::Later };
-    if could_serve(owner, plan, nth) {
+    if could_serve(owner, plan, nth, lack) {
         round.returned_bytes = before.saturating_sub(after);
         return round;
     }
@@ -82,15 +83,16 @@ fn holding_back(payer: &Arc<Owner>) -> BTreeMap<Point, u64> {
     points
 }
 
-/// Whether a try could be served now.
-fn could_serve(owner: &Arc<Owner>, plan: &Plan, nth: Try) -> bool {
+/// Whether a try could be served now: where the driver has no room, by the cache alone.
+fn could_serve(owner: &Arc<Owner>, plan: &Plan, nth: Try, lack: Lack) -> bool {
     let mut heap = owner.heap.lock();
-    let Shape::Pool(class) = plan.shape else { return heap.books.room_bytes() >= plan.len };
+    let room = with_payer(&mut heap, owner, plan.kind, |books| books.room_bytes());
+    let Shape::Pool(class) = plan.shape else { return lack == Lack::Budget && room >= plan.len };
     let kind = kind_index(plan.kind);
     let exact = Class::Exact { bytes: plan.grained };
     let cached = heap.cache.could_take(kind, class) || heap.cache.could_take(kind, exact);
-    let room = with_payer(&mut heap, owner, plan.kind, |books| books.room_bytes());
-    cached || room >= class.bytes() || nth == Try::Last && room >= plan.grained
+    let fits = room >= class.bytes() || nth == Try::Last && room >= plan.grained;
+    cached || lack == Lack::Budget && fits
 }
 
 /// Sends what a payer has cached, on every device that no other round is emptying, to the

@@ -102,7 +102,7 @@ pub(crate) fn out_of_memory(
         asked_bytes: plan.len,
         bin_bytes: match plan.shape {
             Shape::Pool(class) => class.bytes(),
-            Shape::Small => plan.len,
+            Shape::Small | Shape::Half => plan.len,
         },
         payer: Arc::clone(&payer.name),
         budget_bytes: books.budget_bytes(),
@@ -118,8 +118,10 @@ pub(crate) fn out_of_memory(
         rounds,
         immediate,
     };
+    // A half is the host's affair, whichever device copies through it (S7.6).
+    let asked = if matches!(plan.shape, Shape::Half) { payer } else { owner };
     Error::OutOfMemory {
-        device: Arc::clone(&owner.name),
+        device: Arc::clone(&asked.name),
         asked_bytes: plan.len,
         held_bytes: books.held(),
         budget_bytes: books.budget_bytes(),
