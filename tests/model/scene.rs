@@ -2,7 +2,7 @@
 
 use crate::operation::Operation;
 use rig::{Buffer, Device, Kernel, Point, Prepared, file, host};
-use rig_support::{Control, Opened, Script, drain};
+use rig_support::{Opened, Script, drain};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 

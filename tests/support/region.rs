@@ -128,7 +128,9 @@ impl Shared {
             (false, false) => Verdict::PendingRefusal,
         };
         let live = Live::new(ask.len_bytes, addressed, Origin::Allocated);
-        state.regions.insert(region, Live { kind: Some(ask.kind), heap: heap && fits, verdict, ..live });
+        state
+            .regions
+            .insert(region, Live { kind: Some(ask.kind), heap: heap && fits, verdict, ..live });
         state.bytes_live += ask.len_bytes;
         state.bytes_peak = state.bytes_peak.max(state.bytes_live);
         if at_once { Alloc::Ready(region) } else { Alloc::Pending(region) }
