@@ -9,7 +9,7 @@ mod claims;
 mod devices;
 mod donations;
 mod files;
-mod opening;
 mod lengths;
+mod opening;
 mod reentrancy;
 mod rules;

@@ -203,7 +203,7 @@ pub(crate) fn part_bytes(buffer: &Buffer, offset: u64, len: u64) -> Result<HostB
 }
 
 impl Buffer {
-    /// Gives `f` the bytes in place, and answers its value. Waits for the last write (F3); work
+    /// Gives `f` the bytes in place, and answers its value. Waits for the last write; work
     /// that would write meanwhile is refused, other readers go on.
     ///
     /// # Errors
@@ -216,7 +216,7 @@ impl Buffer {
         Ok(bytes.with(f))
     }
 
-    /// Gives `f` the bytes in place to change, and answers its value. Waits for every use (F4);
+    /// Gives `f` the bytes in place to change, and answers its value. Waits for every use;
     /// nothing else reaches the bytes meanwhile.
     ///
     /// # Errors

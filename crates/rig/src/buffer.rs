@@ -24,6 +24,11 @@ use std::sync::Arc;
 
 /// Bytes of one allocation, on one device.
 ///
+/// Cheap to clone; clones are the same buffer (S4.1). Dropping one never blocks (S4.13). Once
+/// nothing refers to the allocation any more, be it a buffer, a view, a borrow, an export or a
+/// prepared submission, its memory goes back by itself (S4.12). It prints its label, its length,
+/// its device, its stamps and its death.
+///
 /// # Examples
 ///
 /// ```
@@ -64,7 +69,7 @@ pub(crate) enum On {
     Mapped(MapRef),
 }
 
-/// What a wait, or a submission, is about to do.
+/// What [`Buffer::wait`] prepares for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Use {
     /// Read the bytes.
@@ -297,7 +302,8 @@ impl Buffer {
         life::drain(&record.owner);
     }
 
-    /// Puts the memory outside the claims for good: it is never exclusive again (S5.7).
+    /// Puts the memory outside the claims for good: it is never exclusive again (S5.7), so no
+    /// donation takes it over. For a program that knows of readers which rig does not know.
     ///
     /// # Errors
     ///

@@ -26,6 +26,9 @@ use std::task::Poll;
 
 /// A store of bytes, usually with a processor; its work is one ordered sequence.
 ///
+/// Handles are cheap to clone, two of one device are equal, and dropping them closes nothing
+/// (S1.6).
+///
 /// # Examples
 ///
 /// ```

@@ -1,4 +1,8 @@
-//! Devices of files: each buffer is a file of fixed length; see [`Device::open_file`].
+//! Devices of files: each buffer is a file of fixed length, from [`Device::create_file`] or
+//! [`Device::open_file`].
+//!
+//! Files are reached by copies, blits and fills alone, and the thread that calls these reads and
+//! writes. They are charged to no budget, and what moves their bytes leaves no stamps.
 
 use crate::device::Device;
 use crate::driver::Fault;

@@ -20,6 +20,9 @@ use std::task::Waker;
 
 /// Code loaded on a device.
 ///
+/// Cheap to clone. The code is dropped once no kernel, prepared submission or running work needs
+/// it.
+///
 /// # Examples
 ///
 /// ```

@@ -292,7 +292,9 @@ pub(crate) fn at_stop(f: fn(DeviceId)) {
     }
 }
 
-/// Loses every device but the host, and refuses every later open (S12.6); the first call acts.
+/// Loses every device but the host, and refuses every later open until the process ends (S12.6);
+/// the first call acts. For a program that found its state broken and wants no more work done: all
+/// that waits ends with `why`.
 pub fn fail(why: &str) {
     let why: Arc<str> = Arc::from(why);
     if FAILED.set(Arc::clone(&why)).is_err() {
@@ -305,8 +307,8 @@ pub fn fail(why: &str) {
     owners().iter().for_each(|owner| lose(owner, &why));
 }
 
-/// Returns the first loss that was no close, or the reason of an earlier [`fail`]: the device and
-/// why.
+/// Returns the first loss of the process that was no close, or the reason of an earlier [`fail`]:
+/// the device and why. None while all went well.
 pub fn failure() -> Option<(Arc<str>, Arc<str>)> {
     FAILURE.lock().clone()
 }

@@ -1,7 +1,9 @@
 //! Memory devices: a device over host memory with a timeline, whose work runs inside `submit`.
 //!
 //! They need no hardware, and obey every rule that hardware does: for tests, for programs that run
-//! without a GPU, and to learn on.
+//! without a GPU, and to learn on. Their code is Rust: [`function`] makes [`crate::Code`] of a
+//! closure, which gets a [`Call`] with the buffers of each launch. A panic in it is to the device
+//! what a fault is to a GPU.
 
 use crate::device::Device;
 use crate::driver::Fault;

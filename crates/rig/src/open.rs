@@ -25,7 +25,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll, Waker};
 
-/// How a device is opened: by which driver, and what makes it.
+/// How a device is opened: by which driver, and what makes it. The module of each driver answers
+/// one, such as [`crate::memory::opener`]; [`crate::Device::open`] takes it.
+///
+/// The driver's name tells two openers of one device's name apart: with the same one they share
+/// the device, with another the second is `Misuse::NameTaken` (S1.2).
 pub struct Opener {
     driver: &'static str,
     future: Opening,

@@ -158,7 +158,7 @@ impl Device {
 }
 
 impl Builder {
-    /// Sets the label.
+    /// Sets the label, under which profiles show the submissions.
     pub fn label(mut self, label: impl AsRef<str>) -> Self {
         self.label = Some(Arc::from(label.as_ref()));
         self
@@ -197,12 +197,13 @@ impl Builder {
         self.uses(buffer.into(), Access::Read)
     }
 
-    /// Names a buffer that the last part writes; without a part, that the submission writes.
+    /// Names a buffer that the last part writes, and may read; without a part, that the submission
+    /// does.
     pub fn writes(self, buffer: impl Into<Named>) -> Self {
         self.uses(buffer.into(), Access::Write)
     }
 
-    /// Sets the last launch's argument bytes, by value; at most 4,096.
+    /// Sets the argument bytes of the last part, a launch, by value; at most 4,096.
     pub fn args(mut self, bytes: &[u8]) -> Self {
         if let Some(Draft { op: Op::Launch { args, .. }, .. }) = self.drafts.last_mut() {
             *args = bytes.to_vec();
@@ -210,8 +211,8 @@ impl Builder {
         self
     }
 
-    /// Sets the last launch's argument bytes, in memory that the host addresses; at most 4,096.
-    /// They are read when the work runs.
+    /// Sets the argument bytes of the last part, a launch, in memory that the host addresses; at
+    /// most 4,096. They are read when the work runs.
     pub fn args_in(mut self, buffer: impl Into<Named>) -> Self {
         let index = self.name(buffer.into(), Access::Read);
         if let Some(draft) = self.drafts.last_mut() {
@@ -228,7 +229,8 @@ impl Builder {
         self
     }
 
-    /// Makes the last part follow an earlier one.
+    /// Makes the last part follow an earlier one, by its number from 0. Parts that do not follow
+    /// one another may run side by side.
     pub fn after(mut self, part: usize) -> Self {
         if let Some(draft) = self.drafts.last_mut() {
             draft.after.push(part);

@@ -6,9 +6,9 @@
 //! by drop on every exit; then its stamps order the next user. Devices that map no host memory
 //! have slots of their own. Any thread may take halves. `SLOTS` is a leaf lock.
 
+use crate::allocation::Ref;
 use crate::allocation::mapping::MapRef;
 use crate::allocation::owner::Owner;
-use crate::allocation::Ref;
 use crate::borrow;
 use crate::buffer::{Stamps, stamps_now};
 use crate::bytes::page_bytes;

@@ -206,7 +206,7 @@ impl Launch {
         Self { builder: self.builder.reads(buffer) }
     }
 
-    /// Names a buffer that the launch writes.
+    /// Names a buffer that the launch writes, and may read.
     pub fn writes(self, buffer: impl Into<Named>) -> Self {
         Self { builder: self.builder.writes(buffer) }
     }

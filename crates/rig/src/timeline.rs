@@ -26,6 +26,9 @@ impl DeviceId {
 
 /// A device and a value of it, in one word: the index in the top 16 bits (S2.2).
 ///
+/// A submission answers one. It is plain data: it keeps nothing alive, may be kept for ever, and
+/// prints as `name:value`. Points are ordered by device, then by value.
+///
 /// # Examples
 ///
 /// ```

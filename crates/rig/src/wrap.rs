@@ -17,8 +17,8 @@ pub trait Wrap: sealed::Sealed {}
 /// Memory of plain data that can be wrapped read-only: an `Arc<[T]>`, a `&'static [T]`.
 pub trait WrapShared: sealed::SealedShared {}
 
-/// Makes a host buffer over memory that nobody else has. The bytes are given back to nobody: the
-/// owner is dropped in a drain after the buffer's return.
+/// Makes a host buffer over memory that nobody else has, without a copy. It is charged to no
+/// budget. What owned the memory is dropped in a drain, once nothing needs the buffer any more.
 ///
 /// # Examples
 ///
@@ -34,7 +34,7 @@ pub fn wrap(memory: impl Wrap) -> Buffer {
     sealed::Sealed::wrap(memory)
 }
 
-/// Makes a read-only host buffer over memory that others may read too.
+/// Makes a read-only host buffer over memory that others may read too, without a copy.
 ///
 /// # Examples
 ///
