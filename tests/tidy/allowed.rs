@@ -44,6 +44,7 @@ pub(crate) const FUNCTION_MODULES: &[&str] = &[
     "collector",
     "drain",
     "entry",
+    "exit",
     "hand",
     "life",
     "open",

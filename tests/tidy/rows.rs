@@ -21,7 +21,7 @@ pub(crate) const ROWS: &[Row] = &[
         number: 2,
         files: &["timeline", "bin", "budget", "claim", "window", "list", "entry", "settings"],
     },
-    Row { number: 3, files: &["stamp", "cache"] },
+    Row { number: 3, files: &["stamp", "cache", "exit"] },
     Row { number: 4, files: &["driver"] },
     Row { number: 4, files: &["collector", "route", "profile"] },
     Row { number: 5, files: &["allocation", "drivers/slab", "drivers/position"] },

@@ -99,7 +99,9 @@ impl Device {
     /// Starts a buffer of `len` bytes, to be given a kind or a label.
     #[track_caller]
     pub fn buffer(&self, len: u64) -> BufferBuilder<'_> {
-        let site = settings::trace().then(|| Location::caller());
+        // Outside of a closure, which would have a location of its own.
+        let caller = Location::caller();
+        let site = settings::trace().then_some(caller);
         BufferBuilder { device: self, len, kind: Kind::Device, tag: Tag { label: None, site } }
     }
 

@@ -83,6 +83,7 @@ impl Device {
     ) -> Result<Self> {
         entry::check("open")?;
         let options = options.checked("open")?;
+        all::watch_exit();
         host_owner();
         Ok(Self { owner: open::open(name, opener, options).await? })
     }

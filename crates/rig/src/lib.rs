@@ -138,8 +138,9 @@
 //! [`stats()`] and [`Device::stats`] count what was asked for and what served it, [`snapshot()`]
 //! says what every device is and holds, and a [`Profile`] records what happened when. Variables of
 //! the environment, each `true`, `1`, `false` or `0`, change what is kept: `RIG_MANAGED_POOL`
-//! (default true) lets caches shrink by themselves, and `RIG_TRACE_POOL` (false) adds the call
-//! sites of live memory to reports.
+//! (default true) lets caches shrink by themselves, `RIG_TRACE_POOL` (false) adds the call sites of
+//! live memory to reports, and `RIG_POOL_STATS` (false) prints the statistics at exit.
+//! [`allocated!`] and [`time!`] measure a piece of a program.
 //!
 //! # Loss
 //!
@@ -209,6 +210,12 @@ pub mod driver;
 pub mod drivers;
 mod entry;
 mod error;
+#[cfg(not(target_family = "wasm"))]
+#[allow(unsafe_code)]
+mod exit;
+#[cfg(target_family = "wasm")]
+#[path = "exit/none.rs"]
+mod exit;
 #[allow(unsafe_code)]
 mod export;
 pub mod file;
@@ -221,6 +228,7 @@ mod kernel;
 mod life;
 #[allow(unsafe_code)]
 mod list;
+mod measure;
 pub mod memory;
 mod open;
 mod piece;
@@ -261,6 +269,7 @@ pub use crate::hold::Hold;
 pub use crate::kept::{Claims, ReadClaim};
 pub use crate::kernel::Kernel;
 pub use crate::life::{fail, failure};
+pub use crate::measure::Measure;
 pub use crate::open::Opener;
 pub use crate::prepare::{Builder, Named, Prepared, run};
 pub use crate::profile::{Event, Profile, Trace, What};

@@ -17,6 +17,7 @@ use crate::driver::{Driver, Fault, Stopped};
 use crate::error::{Error, Misuse, Result};
 use crate::gate::Duty;
 use crate::profile::{self, Event, What};
+use crate::report::Usage;
 use crate::sync::{Global, Ordering};
 use crate::timeline::{DeviceId, Fate, Point, track};
 use parking_lot::{Mutex, RwLock};
@@ -206,9 +207,40 @@ pub(crate) fn poll_stopped(owner: &Arc<Owner>, waker: &Waker) -> Poll<()> {
 /// them any more.
 pub(crate) fn forget() {
     let is_gone = |known: &mut Arc<Owner>| known.is_stopped() && Arc::strong_count(known) == 1;
+    let mut owners = OWNERS.write();
+    let gone: SmallVec<[_; 2]> = owners.extract_if(.., is_gone).collect();
+    for owner in &gone {
+        // Nobody else names it, so its lock is free.
+        let mut sum = GONE.lock();
+        *sum = sum.plus(owner.heap.lock().counters.stats().usage());
+    }
     // Their drivers end after the lock.
-    let gone: SmallVec<[_; 2]> = OWNERS.write().extract_if(.., is_gone).collect();
+    drop(owners);
     LOST_LEFT.fetch_sub(gone.len() as u32, Ordering::Relaxed);
+}
+
+/// What was asked of rig since the process began.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Usages {
+    /// On the host.
+    pub(crate) host: Usage,
+    /// On all other devices, those among them that are gone.
+    pub(crate) devices: Usage,
+}
+
+/// Returns what was asked of rig so far.
+pub(crate) fn usages() -> Usages {
+    let (owners, gone) = {
+        let owners = OWNERS.read();
+        (owners.clone(), *GONE.lock())
+    };
+    let mut usages = Usages { host: Usage::default(), devices: gone };
+    for owner in owners {
+        let usage = owner.heap.lock().counters.stats().usage();
+        let sum = if owner.is_host() { &mut usages.host } else { &mut usages.devices };
+        *sum = sum.plus(usage);
+    }
+    usages
 }
 
 /// Drains a device, the host, and lost devices that still hold something; never waits (S9.1).
@@ -344,6 +376,8 @@ pub(crate) const CLOSED: &str = "closed";
 static LOST_LEFT: AtomicU32 = AtomicU32::new(0);
 /// Guards the devices that live or still hold something. A leaf lock.
 static OWNERS: Global<RwLock<Vec<Arc<Owner>>>> = Global::new(RwLock::new(Vec::new()));
+/// Guards what was asked of the devices that are gone from the registry. Under `OWNERS`.
+static GONE: Global<Mutex<Usage>> = Global::new(Mutex::new(Usage::NONE));
 /// Guards the names in use. A leaf lock.
 static NAMES: Mutex<Vec<(Arc<str>, DeviceId)>> = Mutex::new(Vec::new());
 /// Guards the first loss that was no close. A leaf lock.

@@ -6,6 +6,7 @@
 use crate::allocation::owner::Owner;
 use crate::budget::Where;
 use crate::device::Device;
+use crate::exit;
 use crate::life;
 use crate::open::host_owner;
 use crate::report::{DeviceSnapshot, DeviceStats, Snapshot, Stats};
@@ -24,6 +25,7 @@ use std::sync::Arc;
 /// # }
 /// ```
 pub fn host() -> Device {
+    watch_exit();
     Device::of(host_owner())
 }
 
@@ -84,6 +86,11 @@ pub fn snapshot() -> Snapshot {
         stats: device.stats(),
     });
     Snapshot { devices: devices.collect() }
+}
+
+/// Makes sure that the statistics are printed at exit, if the environment asks for them.
+pub(crate) fn watch_exit() {
+    exit::print_stats(|| stats().to_string());
 }
 
 /// Returns the statistics of one device.

@@ -193,6 +193,19 @@ impl Display for DeviceStats {
 }
 
 impl Usage {
+    /// Nothing.
+    pub(crate) const NONE: Self = Self { count: 0, bytes: 0, total_ns: 0, driver_ns: 0 };
+
+    /// Returns both together.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            count: self.count.saturating_add(other.count),
+            bytes: self.bytes.saturating_add(other.bytes),
+            total_ns: self.total_ns.saturating_add(other.total_ns),
+            driver_ns: self.driver_ns.saturating_add(other.driver_ns),
+        }
+    }
+
     /// Returns what was added since `earlier`.
     pub fn since(self, earlier: Self) -> Self {
         Self {
