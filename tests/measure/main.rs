@@ -9,16 +9,16 @@ use std::process::{Command, Output};
 /// Runs `piece` in a process of its own and answers what that printed; `name` is the test's.
 fn alone(name: &str, settings: &[(&str, &str)], piece: impl FnOnce() -> rig::Result<()>) -> Output {
     if std::env::var_os(ALONE).is_some() {
-        piece().unwrap();
+        piece().expect("the piece succeeds");
         std::process::exit(0);
     }
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    let mut command = Command::new(std::env::current_exe().expect("a test knows its program"));
     command.args(["--exact", name, "--nocapture"]).env(ALONE, "1");
     command
         .env_remove("RIG_POOL_STATS")
         .env_remove("RIG_TRACE_POOL")
         .envs(settings.iter().copied());
-    let output = command.output().unwrap();
+    let output = command.output().expect("the program runs");
     assert!(output.status.success(), "{output:?}");
     output
 }
