@@ -7,7 +7,7 @@ use crate::bench::{
 use rig::driver::{Addressed, Queue};
 use rig::memory::{Call as Launched, function};
 use rig::{Buffer, Claims, Misuse, Result, copy, host, wrap_raw, wrap_shared};
-use rig_support::{Answer, Call, Opened, Script, drain};
+use rig_support::{Answer, Call, Opened, Scratch, Script, drain};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
@@ -160,7 +160,7 @@ fn s6_3_alignment_is_checked_on_memory_that_is_mapped_too() {
 #[test]
 fn s6_4_what_the_host_does_not_address_is_not_accessed_in_place() {
     let device = Script::new("s6.4").open();
-    let path = std::env::temp_dir().join(format!("rig-access-{}", std::process::id()));
+    let path = Scratch::new();
     let file = rig::file::open("s6.4 files").unwrap().create_file(&path, 8).unwrap();
     for buffer in [&device.create_buffer(8).unwrap(), &file] {
         assert!(!unsupported(buffer.read(|_| ())).is_empty());
@@ -168,7 +168,6 @@ fn s6_4_what_the_host_does_not_address_is_not_accessed_in_place() {
         assert!(!unsupported(buffer.read_as::<u8, _>(|_| ())).is_empty());
         assert!(!unsupported(buffer.export()).is_empty());
     }
-    std::fs::remove_file(&path).unwrap();
     let mapped = Script::new("s6.4 mapped").addressed(Addressed::WhileMapped).open();
     let x = mapped.create_buffer(8).unwrap();
     x.read(|_| ()).unwrap();

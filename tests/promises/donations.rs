@@ -3,7 +3,7 @@
 use crate::bench::{buffer_of, host_buffer_of, misuse, pattern, poll};
 use rig::driver::Addressed;
 use rig::{Buffer, Claims, FileMode, Misuse, host, wrap, wrap_shared};
-use rig_support::Script;
+use rig_support::{Scratch, Script};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -193,7 +193,7 @@ fn s5_5_consume_needs_a_live_spanning_buffer_claimed_by_that_object() {
 #[test]
 fn s5_7_memory_outside_the_claims_is_never_exclusive_and_accesses_still_exclude() {
     let fresh = || host().create_buffer(64).unwrap();
-    let path = std::env::temp_dir().join(format!("rig-claims-{}", std::process::id()));
+    let path = Scratch::new();
     let files = rig::file::open("s5.7 files").unwrap();
     let file = files.create_file(&path, 64).unwrap();
     let (exported, lent, shared) = (fresh(), fresh(), fresh());
@@ -210,7 +210,6 @@ fn s5_7_memory_outside_the_claims_is_never_exclusive_and_accesses_still_exclude(
     }
     let reopened = files.open_file(&path, FileMode::ReadOnly).unwrap();
     Claims::with(&[], &[&[&reopened]], |claims| assert!(!claims.is_exclusive(&reopened))).unwrap();
-    std::fs::remove_file(&path).unwrap();
     drop(export);
     lent.free().unwrap();
 }

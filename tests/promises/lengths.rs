@@ -3,7 +3,7 @@
 use crate::bench::{buffer_of, bytes_of, host_buffer_of, misuse, own_halves, pattern};
 use rig::driver::Addressed;
 use rig::{Buffer, Device, Export, Misuse, copy, host};
-use rig_support::Script;
+use rig_support::{Scratch, Script};
 
 /// Every verb at lengths 0 to 9 and offsets 0 to 9, against a vector.
 fn walk(device: &Device) {
@@ -142,12 +142,11 @@ fn big(device: &Device) {
 
 #[test]
 fn s6_6_blits_reach_files() {
-    let path = std::env::temp_dir().join(format!("rig-access-blit-{}", std::process::id()));
+    let path = Scratch::new();
     let file = rig::file::open("s6.6 files").unwrap().create_file(&path, 20).unwrap();
     let mut model = vec![0; 20];
     walk_buffer(&file, &mut model);
     assert_eq!(std::fs::read(&path).unwrap(), model);
-    std::fs::remove_file(&path).unwrap();
 }
 
 #[test]

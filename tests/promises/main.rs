@@ -6,6 +6,7 @@
 mod access;
 mod bench;
 mod claims;
+mod copies;
 mod devices;
 mod donations;
 mod files;
@@ -16,3 +17,8 @@ mod reentrancy;
 mod rules;
 mod stamps;
 mod timelines;
+mod opening;
+mod reentrancy;
+mod rules;
+mod staging;
+mod transfers;

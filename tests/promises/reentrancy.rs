@@ -6,7 +6,7 @@ use rig::{
     Buffer, Claims, Device, Export, FileMode, Hold, Kernel, Misuse, Opener, Prepared, Profile,
     ReadClaim, Result, Use, add_collector, borrow, copy, host, wrap, wrap_raw,
 };
-use rig_support::drain;
+use rig_support::{Scratch, drain};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -91,7 +91,7 @@ impl Things {
 
     fn try_devices(&self) -> Vec<(&'static str, Result<()>)> {
         let Self { device, files, .. } = self;
-        let path = std::env::temp_dir().join("rig-never-made");
+        let path = Scratch::new();
         vec![
             ("create_buffer", device.create_buffer(8).map(drop)),
             ("create_buffer_now", device.create_buffer_now(8).map(drop)),

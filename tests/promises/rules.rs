@@ -8,31 +8,13 @@ use rig::driver::Addressed;
 use rig::{
     Claims, Error, FileMode, Kind, Misuse, Result, Use, copy, copy_async, host, run, wrap_shared,
 };
-use rig_support::{Call, Opened, Script, Sleep, double, drain, point};
-use std::path::PathBuf;
+use rig_support::{Call, Opened, Scratch, Script, Sleep, double, drain, point};
 use std::pin::pin;
 use std::sync::Arc;
 
 /// A device whose memory the host always addresses.
 fn addressed(name: &str) -> Opened {
     Script::new(name).addressed(Addressed::Always).open()
-}
-
-/// A file that is gone when the test is over.
-struct TestFile(PathBuf);
-
-impl TestFile {
-    fn new(name: &str, bytes: &[u8]) -> Self {
-        let path = std::env::temp_dir().join(format!("rig-rules-{}-{name}", std::process::id()));
-        std::fs::write(&path, bytes).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for TestFile {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
 }
 
 #[test]
@@ -168,9 +150,10 @@ fn s0_3_death_is_checked_before_read_only_memory() {
 
 #[test]
 fn s0_3_read_only_memory_is_checked_before_loss() {
-    let file = TestFile::new("loss", &[1; 8]);
+    let path = Scratch::new();
+    std::fs::write(&path, [1; 8]).unwrap();
     let device = rig::file::open("s0.3 file").unwrap();
-    let opened = device.open_file(&file.0, FileMode::ReadOnly).unwrap();
+    let opened = device.open_file(&path, FileMode::ReadOnly).unwrap();
     device.close().unwrap();
     assert_eq!(misuse(opened.fill(1)), Misuse::ReadOnly);
     assert_eq!(misuse(opened.blit_from(0, &[1])), Misuse::ReadOnly);
