@@ -5,6 +5,7 @@
 
 mod access;
 mod bench;
+mod builder;
 mod claims;
 mod copies;
 mod devices;

@@ -188,6 +188,14 @@ pub enum Misuse {
         /// The number.
         what: &'static str,
     },
+    /// Something was said of a part that is not there.
+    #[error("{said} has not {of} before it")]
+    NoPart {
+        /// What was said.
+        said: &'static str,
+        /// What it is said of.
+        of: &'static str,
+    },
     /// A part comes after one that is not before it.
     #[error("part {part} cannot come after part {after}")]
     After {

@@ -76,6 +76,7 @@ pub struct Builder {
     drafts: Vec<Draft>,
     kernels: Vec<Kernel>,
     named: Vec<(Named, Access)>,
+    wrong: Option<Misuse>,
 }
 
 #[derive(Debug)]
@@ -83,7 +84,6 @@ struct Draft {
     op: Op,
     queue: Option<usize>,
     after: Vec<usize>,
-    args: Option<usize>,
 }
 
 /// A prepared submission.
@@ -153,6 +153,7 @@ impl Device {
             drafts: Vec::new(),
             kernels: Vec::new(),
             named: Vec::new(),
+            wrong: None,
         }
     }
 }
@@ -205,8 +206,9 @@ impl Builder {
 
     /// Sets the argument bytes of the last part, a launch, by value; at most 4,096.
     pub fn args(mut self, bytes: &[u8]) -> Self {
-        if let Some(Draft { op: Op::Launch { args, .. }, .. }) = self.drafts.last_mut() {
-            *args = bytes.to_vec();
+        match self.drafts.last_mut() {
+            Some(Draft { op: Op::Launch { args, .. }, .. }) => *args = bytes.to_vec(),
+            _ => self.lacks("args", "a launch"),
         }
         self
     }
@@ -215,16 +217,18 @@ impl Builder {
     /// most 4,096. They are read when the work runs.
     pub fn args_in(mut self, buffer: impl Into<Named>) -> Self {
         let index = self.name(buffer.into(), Access::Read);
-        if let Some(draft) = self.drafts.last_mut() {
-            draft.args = Some(index);
+        match self.drafts.last_mut() {
+            Some(Draft { op: Op::Launch { args_span, .. }, .. }) => *args_span = Some(index),
+            _ => self.lacks("args_in", "a launch"),
         }
         self
     }
 
     /// Sets the last part's queue; by default the first that runs such work.
     pub fn queue(mut self, queue: usize) -> Self {
-        if let Some(draft) = self.drafts.last_mut() {
-            draft.queue = Some(queue);
+        match self.drafts.last_mut() {
+            Some(draft) => draft.queue = Some(queue),
+            None => self.lacks("queue", "a part"),
         }
         self
     }
@@ -232,15 +236,21 @@ impl Builder {
     /// Makes the last part follow an earlier one, by its number from 0. Parts that do not follow
     /// one another may run side by side.
     pub fn after(mut self, part: usize) -> Self {
-        if let Some(draft) = self.drafts.last_mut() {
-            draft.after.push(part);
+        match self.drafts.last_mut() {
+            Some(draft) => draft.after.push(part),
+            None => self.lacks("after", "a part"),
         }
         self
     }
 
     fn part(mut self, op: Op) -> Self {
-        self.drafts.push(Draft { op, queue: None, after: Vec::new(), args: None });
+        self.drafts.push(Draft { op, queue: None, after: Vec::new() });
         self
+    }
+
+    /// Notes the first thing that was said of a part that is not there.
+    fn lacks(&mut self, said: &'static str, of: &'static str) {
+        self.wrong.get_or_insert(Misuse::NoPart { said, of });
     }
 
     fn uses(mut self, buffer: Named, access: Access) -> Self {
@@ -260,7 +270,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// - `Misuse`: a part after one that is not before it, a queue unknown or unfit, a buffer not
+    /// - `Misuse`: something said of a part that is not there, a part after one not before it, a queue unknown or unfit, a buffer not
     ///   on the device, read-only memory to be written, a dead buffer, copies of two lengths or
     ///   overlapping, launch arguments above 4,096 bytes or not host-addressed, work that the
     ///   driver rejects.
@@ -272,6 +282,14 @@ impl Builder {
         if !owner.has_timeline() {
             let why = Arc::from("this device takes no submissions");
             return Err(Error::Unsupported { device: Arc::clone(&owner.name), why });
+        }
+        if let Some(wrong) = &self.wrong {
+            return wrong.clone().of(CALL);
+        }
+        if let Some(index) = self.run_indices().find(|index| *index >= RUNS_MAX) {
+            let option = "the index of a run buffer";
+            let given = Arc::from(index.to_string());
+            return Misuse::Option { option, given, allowed: "0 to 65,535" }.of(CALL);
         }
         for kernel in &self.kernels {
             check_on(CALL, &owner, &kernel.loaded.owner)?;
@@ -285,6 +303,13 @@ impl Builder {
         check_usable(CALL, self.fixed())?;
         life::check_lost(&owner)?;
         self.finish(owner)
+    }
+
+    fn run_indices(&self) -> impl Iterator<Item = usize> {
+        self.named.iter().filter_map(|(named, _)| match named {
+            Named::Run(index) => Some(*index),
+            Named::Fixed(_) => None,
+        })
     }
 
     /// Returns the buffers that are named here, with the access of the part that names each.
@@ -318,8 +343,8 @@ impl Builder {
                 };
                 check_copy(CALL, src, dst)
             }
-            Op::Launch { args, .. } => {
-                let in_memory = draft.args.and_then(|index| match &self.named[index].0 {
+            Op::Launch { args, args_span, .. } => {
+                let in_memory = args_span.and_then(|index| match &self.named[index].0 {
                     Named::Fixed(buffer) => Some(buffer),
                     Named::Run(_) => None,
                 });
@@ -373,11 +398,7 @@ impl Draft {
     fn into_part(self, queues: &[Queue]) -> Part {
         let (_, runs) = work_of(&self.op);
         let first = queues.iter().position(runs).unwrap_or(0);
-        let mut op = self.op;
-        if let Op::Launch { args_span, .. } = &mut op {
-            *args_span = self.args;
-        }
-        Part { queue: self.queue.unwrap_or(first), after: self.after, op }
+        Part { queue: self.queue.unwrap_or(first), after: self.after, op: self.op }
     }
 }
 
@@ -444,5 +465,7 @@ pub(crate) fn check_args(
 }
 
 const CALL: &str = "prepare";
+/// Above the greatest index of a run buffer.
+const RUNS_MAX: usize = 1 << 16;
 /// The most bytes of a launch's arguments.
 const ARGS_MAX: u64 = 4_096;
