@@ -291,62 +291,12 @@ impl Buffer {
         Ok(Export::new(pinned, bytes.range(offset, self.len())))
     }
 
-    /// Reads like [`Buffer::read_async`], and blocks meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Buffer::read_async`].
-    #[cfg(not(target_family = "wasm"))]
-    pub fn read<R>(&self, f: impl FnOnce(&[u8]) -> R) -> Result<R> {
-        let (_claim, bytes) = wait::block_on(self.access("read", Access::Read))?;
-        Ok(bytes.with(f))
-    }
-
-    /// Writes like [`Buffer::write_async`], and blocks meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Buffer::write_async`].
-    #[cfg(not(target_family = "wasm"))]
-    pub fn write<R>(&self, f: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
-        let (_claim, bytes) = wait::block_on(self.access("write", Access::Write))?;
-        Ok(bytes.with_mut(f))
-    }
-
-    /// Reads like [`Buffer::read_as_async`], and blocks meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Buffer::read_as_async`].
-    #[cfg(not(target_family = "wasm"))]
-    pub fn read_as<T: Pod, R>(&self, f: impl FnOnce(&[T]) -> R) -> Result<R> {
-        let (_claim, bytes) = wait::block_on(self.access_as::<T>("read_as", Access::Read))?;
-        Ok(bytes.with(|bytes| f(bytemuck::cast_slice(bytes))))
-    }
-
-    /// Writes like [`Buffer::write_as_async`], and blocks meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Buffer::write_as_async`].
-    #[cfg(not(target_family = "wasm"))]
-    pub fn write_as<T: Pod, R>(&self, f: impl FnOnce(&mut [T]) -> R) -> Result<R> {
-        let (_claim, bytes) = wait::block_on(self.access_as::<T>("write_as", Access::Write))?;
-        Ok(bytes.with_mut(|bytes| f(bytemuck::cast_slice_mut(bytes))))
-    }
-
-    /// Exports like [`Buffer::export_async`], and blocks meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Buffer::export_async`].
-    #[cfg(not(target_family = "wasm"))]
-    pub fn export(&self) -> Result<Export> {
-        wait::block_on(self.export_async())
-    }
-
     /// Checks, waits, claims as a running closure, and finds the bytes.
-    async fn access(&self, call: &'static str, access: Access) -> Result<(Claim, HostBytes)> {
+    pub(crate) async fn access(
+        &self,
+        call: &'static str,
+        access: Access,
+    ) -> Result<(Claim, HostBytes)> {
         entry::check(call)?;
         self.check_live(call)?;
         if access == Access::Write {
@@ -364,7 +314,7 @@ impl Buffer {
     }
 
     /// Does the same for elements of `T`.
-    async fn access_as<T: Pod>(
+    pub(crate) async fn access_as<T: Pod>(
         &self,
         call: &'static str,
         access: Access,

@@ -106,36 +106,6 @@ impl Buffer {
         }
         device_fill(self, byte).await
     }
-
-    /// Copies out like [`Buffer::blit_to_async`], and blocks meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Buffer::blit_to_async`].
-    #[cfg(not(target_family = "wasm"))]
-    pub fn blit_to(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        wait::block_on(self.blit_to_async(offset, out))
-    }
-
-    /// Copies in like [`Buffer::blit_from_async`], and blocks meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Buffer::blit_from_async`].
-    #[cfg(not(target_family = "wasm"))]
-    pub fn blit_from(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        wait::block_on(self.blit_from_async(offset, bytes))
-    }
-
-    /// Fills like [`Buffer::fill_async`], and blocks meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Buffer::fill_async`].
-    #[cfg(not(target_family = "wasm"))]
-    pub fn fill(&self, byte: u8) -> Result<()> {
-        wait::block_on(self.fill_async(byte))
-    }
 }
 
 async fn device_fill(buffer: &Buffer, byte: u8) -> Result<()> {

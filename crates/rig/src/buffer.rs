@@ -254,16 +254,6 @@ impl Buffer {
         self.check_devices()
     }
 
-    /// Waits like [`Buffer::wait_async`], and blocks meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Buffer::wait_async`].
-    #[cfg(not(target_family = "wasm"))]
-    pub fn wait(&self, what: Use) -> Result<()> {
-        wait::block_on(self.wait_async(what))
-    }
-
     /// Ends all buffers of the allocation now, on a lost device too; its memory goes the way of
     /// any memory that nothing needs. Exports keep the bytes until they are dropped. It may wait
     /// for the end of a hand-over in progress.
@@ -281,16 +271,6 @@ impl Buffer {
         wait::claim("free", record, Ask::Free, Pass::No).await?;
         self.bury();
         Ok(())
-    }
-
-    /// Frees like [`Buffer::free_async`], and blocks meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Buffer::free_async`].
-    #[cfg(not(target_family = "wasm"))]
-    pub fn free(&self) -> Result<()> {
-        wait::block_on(self.free_async())
     }
 
     /// Sends the memory of a dead allocation home, and ends its mappings.

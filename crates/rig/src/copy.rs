@@ -80,29 +80,6 @@ pub async fn copy_async(src: &Buffer, dst: &Buffer) -> Result<()> {
     run(route, src, dst).await
 }
 
-/// Copies like [`copy_async`], and blocks meanwhile.
-///
-/// # Errors
-///
-/// Those of [`copy_async`].
-///
-/// # Examples
-///
-/// ```
-/// # fn main() -> rig::Result<()> {
-/// let device = rig::memory::open("copy example")?;
-/// let src = rig::wrap(vec![1.0_f32, 2.0, 3.0, 4.0]);
-/// let dst = device.create_buffer(8)?;
-/// rig::copy(&src.view(4, 8)?, &dst)?;
-/// assert_eq!(dst.read_as::<f32, _>(|values| values.to_vec())?, [2.0, 3.0]);
-/// # Ok(())
-/// # }
-/// ```
-#[cfg(not(target_family = "wasm"))]
-pub fn copy(src: &Buffer, dst: &Buffer) -> Result<()> {
-    wait::block_on(copy_async(src, dst))
-}
-
 async fn run(route: Route, src: &Buffer, dst: &Buffer) -> Result<()> {
     let len = src.len();
     match route {

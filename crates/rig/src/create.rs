@@ -12,7 +12,6 @@ use crate::entry;
 use crate::error::{Error, Result};
 use crate::reclaim::{self, Want};
 use crate::settings;
-use crate::wait;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -63,16 +62,6 @@ impl BufferBuilder<'_> {
         Ok(Buffer::whole(at, self.len))
     }
 
-    /// Makes the buffer, and blocks while reclaim waits; see [`Device::create_buffer_async`].
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Device::create_buffer_async`].
-    #[cfg(not(target_family = "wasm"))]
-    pub fn create(self) -> Result<Buffer> {
-        wait::block_on(self.create_async())
-    }
-
     /// Makes the buffer without ever waiting: by the cache, or by room that is there.
     ///
     /// # Errors
@@ -118,28 +107,6 @@ impl Device {
     #[track_caller]
     pub fn create_buffer_async(&self, len: u64) -> impl Future<Output = Result<Buffer>> + '_ {
         self.buffer(len).create_async()
-    }
-
-    /// Makes a buffer like [`Device::create_buffer_async`], and blocks meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Device::create_buffer_async`].
-    #[cfg(not(target_family = "wasm"))]
-    #[track_caller]
-    pub fn create_buffer(&self, len: u64) -> Result<Buffer> {
-        self.buffer(len).create()
-    }
-
-    /// Makes a buffer of another kind of memory; else as [`Device::create_buffer`].
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Device::create_buffer_async`].
-    #[cfg(not(target_family = "wasm"))]
-    #[track_caller]
-    pub fn create_buffer_in(&self, kind: Kind, len: u64) -> Result<Buffer> {
-        self.buffer(len).kind(kind).create()
     }
 
     /// Makes a buffer without ever waiting: by the cache, or by room that is there (S10.12).

@@ -88,26 +88,6 @@ impl Device {
         Ok(Self { owner: open::open(name, opener, options).await? })
     }
 
-    /// Opens a device like [`Device::open_async`], and blocks meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Device::open_async`].
-    #[cfg(not(target_family = "wasm"))]
-    pub fn open(name: &str, opener: Opener) -> Result<Self> {
-        wait::block_on(Self::open_async(name, opener))
-    }
-
-    /// Opens a device like [`Device::open_with_async`], and blocks meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Device::open_with_async`].
-    #[cfg(not(target_family = "wasm"))]
-    pub fn open_with(name: &str, opener: Opener, options: CacheOptions) -> Result<Self> {
-        wait::block_on(Self::open_with_async(name, opener, options))
-    }
-
     /// Returns the device's name.
     pub fn name(&self) -> &str {
         &self.owner.name
@@ -192,16 +172,6 @@ impl Device {
             Some(why) => Misuse::Rejected { why }.of("wait"),
             None => Ok(()),
         }
-    }
-
-    /// Waits like [`Device::wait_async`], and blocks meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Device::wait_async`].
-    #[cfg(not(target_family = "wasm"))]
-    pub fn wait(&self, value: u64) -> Result<()> {
-        wait::block_on(self.wait_async(value))
     }
 
     /// Returns the budget in bytes; `u64::MAX` is unbounded.
@@ -329,16 +299,6 @@ impl Device {
         Ok(())
     }
 
-    /// Closes the device like [`Device::close_async`], and blocks meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Device::close_async`].
-    #[cfg(not(target_family = "wasm"))]
-    pub fn close(&self) -> Result<()> {
-        wait::block_on(self.close_async())
-    }
-
     /// Loses the device with a reason that the program learned of (S12.1). On the host it does
     /// nothing.
     pub fn device_lost(&self, why: &str) {
@@ -410,15 +370,5 @@ impl Point {
             Some(owner) => Device { owner }.wait_async(self.value()).await,
             None => Err::<(), Error>(life::lost_point(self)),
         }
-    }
-
-    /// Waits like [`Point::wait_async`], and blocks meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Point::wait_async`].
-    #[cfg(not(target_family = "wasm"))]
-    pub fn wait(self) -> Result<()> {
-        wait::block_on(self.wait_async())
     }
 }

@@ -98,16 +98,6 @@ impl Device {
         let loaded = Loaded { owner: Arc::clone(owner), entry, keep, memory };
         Ok(Kernel { loaded: Arc::new(loaded) })
     }
-
-    /// Loads code like [`Device::kernel_async`], and blocks meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Device::kernel_async`].
-    #[cfg(not(target_family = "wasm"))]
-    pub fn kernel(&self, code: Code) -> Result<Kernel> {
-        wait::block_on(self.kernel_async(code))
-    }
 }
 
 /// Waits for the driver's verdict; answers the kernel, which is unloaded with its `Keep`, and the

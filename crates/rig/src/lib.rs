@@ -194,6 +194,8 @@ mod access;
 mod allocation;
 mod bin;
 mod blit;
+#[cfg(not(target_family = "wasm"))]
+mod blocking;
 mod borrow;
 mod budget;
 mod buffer;
@@ -254,11 +256,11 @@ mod window;
 mod wrap;
 
 pub use crate::bin::Bins;
+#[cfg(not(target_family = "wasm"))]
+pub use crate::blocking::copy;
 pub use crate::borrow::borrow;
 pub use crate::buffer::{Buffer, LentBuffer, Stamps, Use};
 pub use crate::collector::{Collector, add_collector};
-#[cfg(not(target_family = "wasm"))]
-pub use crate::copy::copy;
 pub use crate::copy::copy_async;
 pub use crate::create::BufferBuilder;
 pub use crate::device::{CacheOptions, Device, devices, host, snapshot, stats};

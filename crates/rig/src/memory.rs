@@ -34,6 +34,15 @@ pub fn opener(options: Options) -> Opener {
 /// # Ok(())
 /// # }
 /// ```
+pub async fn open_async(name: &str) -> Result<Device> {
+    Device::open_async(name, opener(Options::default())).await
+}
+
+/// Opens a device like [`open_async`], and blocks meanwhile.
+///
+/// # Errors
+///
+/// Those of [`Device::open_async`].
 #[cfg(not(target_family = "wasm"))]
 pub fn open(name: &str) -> Result<Device> {
     Device::open(name, opener(Options::default()))

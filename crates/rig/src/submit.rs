@@ -16,7 +16,6 @@ use crate::prepare::{
     Builder, Named, Prepared, Slot, check_args, check_copy, check_on, check_usable,
 };
 use crate::timeline::{Access, Point};
-use crate::wait;
 use smallvec::SmallVec;
 
 impl Prepared {
@@ -149,31 +148,6 @@ impl Prepared {
             && span.offset < run.offset() + run.len();
         if meets { Misuse::Overlap.of(CALL) } else { Ok(()) }
     }
-
-    /// Submits like [`Prepared::submit_async`], and blocks where that waits.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Prepared::submit_async`].
-    #[cfg(not(target_family = "wasm"))]
-    pub fn submit(&self, run: &[&Buffer], waits: &[Point]) -> Result<Point> {
-        wait::block_on(self.submit_async(run, waits))
-    }
-
-    /// Submits like [`Prepared::submit_holding_async`], and blocks where that waits.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Prepared::submit_async`].
-    #[cfg(not(target_family = "wasm"))]
-    pub fn submit_holding(
-        &self,
-        run: &[&Buffer],
-        waits: &[Point],
-        holds: &[&Hold],
-    ) -> Result<Point> {
-        wait::block_on(self.submit_holding_async(run, waits, holds))
-    }
 }
 
 /// Takes the holds of a submission back that was refused.
@@ -224,17 +198,6 @@ impl Launch {
     pub async fn submit_async(self) -> Result<Point> {
         self.builder.build()?.submit_async(&[], &[]).await
     }
-
-    /// Prepares and submits the launch, and blocks where that waits; see
-    /// [`Prepared::submit_async`].
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Builder::build`] and [`Prepared::submit_async`].
-    #[cfg(not(target_family = "wasm"))]
-    pub fn submit(self) -> Result<Point> {
-        wait::block_on(self.submit_async())
-    }
 }
 
 impl Device {
@@ -253,16 +216,6 @@ impl Device {
             builder = builder.writes(*buffer);
         }
         builder.build()?.submit_async(&[], &[]).await
-    }
-
-    /// Notes a use like [`Device::record_use_async`], and blocks where that waits.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Device::record_use_async`].
-    #[cfg(not(target_family = "wasm"))]
-    pub fn record_use(&self, reads: &[&Buffer], writes: &[&Buffer]) -> Result<Point> {
-        wait::block_on(self.record_use_async(reads, writes))
     }
 }
 
