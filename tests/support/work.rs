@@ -4,7 +4,7 @@ use crate::driver::Scripted;
 use crate::region::{Map, Verdict};
 use crate::script::{Answer, Completion, Sleep};
 use crate::state::{Shared, State};
-use rig::driver::{Driver, Fault, Op, Part, Producer, Queue, Room, Span, Work};
+use rig::driver::{Driver, Fault, Op, Part, Producer, Queue, Region, Room, Span, Work};
 use std::any::Any;
 use std::sync::Arc;
 use std::task::Waker;
@@ -280,6 +280,9 @@ impl State {
 
     /// Notes that a value uses a span's region.
     fn use_span(&mut self, value: u64, span: &Span) {
+        if span.len == 0 && span.region == Region::default() {
+            return;
+        }
         match self.regions.get_mut(&span.region) {
             Some(live) if live.map == Map::Off => live.last_use = value,
             Some(live) => {

@@ -97,7 +97,7 @@ impl std::fmt::Debug for Native {
     }
 }
 
-/// A range of a region, as work names it.
+/// A range of a region, as work names it. One of 0 bytes may name no region, `Region::default()`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
     /// The region: the device's own, or one that an import answered.

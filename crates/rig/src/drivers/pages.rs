@@ -65,6 +65,9 @@ impl Pages {
 
     /// Returns where the host finds a span's bytes; none if it leaves its region.
     pub fn span(&self, span: &Span) -> Option<HostBytes> {
+        if is_nowhere(span) {
+            return Some(HostBytes::empty());
+        }
         let bytes = self.bytes(span.region)?;
         within(span, bytes).then(|| bytes.range(span.offset, span.len))
     }
@@ -74,7 +77,10 @@ impl Pages {
         let table = self.table.lock();
         spans
             .iter()
-            .position(|span| table.get(span.region.0).is_none_or(|page| !within(span, page.bytes)))
+            .enumerate()
+            .filter(|(_, span)| !is_nowhere(span))
+            .find(|(_, span)| table.get(span.region.0).is_none_or(|page| !within(span, page.bytes)))
+            .map(|(at, _)| at)
     }
 
     /// Returns the object that a program is lent: the region's [`HostBytes`].
@@ -98,6 +104,11 @@ struct Page {
     bytes: HostBytes,
     /// None where the memory belongs to somebody else.
     memory: Option<HostMemory>,
+}
+
+/// Whether a span is that of a buffer of 0 bytes, which has no region.
+fn is_nowhere(span: &Span) -> bool {
+    span.len == 0 && span.region == Region::default()
 }
 
 fn within(span: &Span, bytes: HostBytes) -> bool {
