@@ -62,15 +62,19 @@ impl<T> Cache<T> {
         Class::of(self.options.bins, len_bytes, self.options.bin_max_bytes)
     }
 
-    /// Takes the newest entry of the class, or else of the nearest larger bin of that kind within
-    /// the near-fit (S9.9), and counts it as used in the class it lay in, which is answered too.
+    /// Takes the newest entry of the class and counts it as used.
     #[inline]
-    pub(crate) fn take(&mut self, kind: usize, class: Class) -> Option<(T, Class)> {
-        let Some(item) = self.kinds[kind].take(class) else {
-            return self.take_near(kind, class);
-        };
+    pub(crate) fn take(&mut self, kind: usize, class: Class) -> Option<T> {
+        let item = self.kinds[kind].take(class)?;
         self.out_count += 1;
-        Some((item, class))
+        Some(item)
+    }
+
+    /// Takes the newest entry of the nearest larger bin of that kind within the near-fit (S9.9),
+    /// and counts it as used in the bin it lay in, which is answered too.
+    pub(crate) fn take_near(&mut self, kind: usize, class: Class) -> Option<(T, Class)> {
+        let near = self.kinds[kind].nearest(class, self.options.near_fit_permille)?;
+        self.take(kind, near).map(|item| (item, near))
     }
 
     /// Takes the newest entry of exactly that size (S10.8).
@@ -82,8 +86,12 @@ impl<T> Cache<T> {
 
     /// Whether [`Cache::take`] would serve the class now.
     pub(crate) fn could_take(&self, kind: usize, class: Class) -> bool {
-        let of_kind = &self.kinds[kind];
-        of_kind.has(class) || of_kind.nearest(class, self.options.near_fit_permille).is_some()
+        self.kinds[kind].has(class)
+    }
+
+    /// Whether [`Cache::take_near`] would serve the class now.
+    pub(crate) fn could_take_near(&self, kind: usize, class: Class) -> bool {
+        self.kinds[kind].nearest(class, self.options.near_fit_permille).is_some()
     }
 
     /// Counts an allocation that the driver made for the class as used.
@@ -143,20 +151,25 @@ impl<T> Cache<T> {
         self.live_bytes.note(live.bytes);
     }
 
-    /// Whether the cache holds more than it may (S9.10), beside the bytes that are live and those
-    /// on their way to the cache. Bytes on their way to the driver do not count: they go already.
+    /// Whether the cache holds more than it may (S9.10), beside what is live, or about to be, and
+    /// what is on its way to the cache. Bytes on their way to the driver do not count: they go
+    /// already.
     #[inline]
-    pub(crate) const fn over_cap(&self, live_and_returning_bytes: u64) -> bool {
+    pub(crate) const fn over_cap(&self, beside: Beside) -> bool {
         let bytes = self.all_bytes();
         if self.count() <= LEAST_CAP_COUNT && bytes <= LEAST_CAP_BYTES {
             return false;
         }
         let count_max = self.live_count.greatest();
-        let greatest = self.live_bytes.greatest();
+        let mut greatest = self.live_bytes.greatest();
+        if beside.live_bytes > greatest {
+            greatest = beside.live_bytes;
+        }
         let share = per_mille(greatest, self.options.cache_share_permille);
+        let others = beside.live_bytes.saturating_add(beside.returning_bytes);
         self.count() > LEAST_CAP_COUNT && self.count() > count_max
             || bytes > LEAST_CAP_BYTES
-                && bytes.saturating_add(live_and_returning_bytes) > greatest.saturating_add(share)
+                && bytes.saturating_add(others) > greatest.saturating_add(share)
     }
 
     /// Scans the windows of all classes and of what is live (S9.13). Returns whether any class
@@ -203,14 +216,6 @@ impl<T> Cache<T> {
         device.bytes() + pinned.bytes() + transfer.bytes()
     }
 
-    #[inline(never)]
-    fn take_near(&mut self, kind: usize, class: Class) -> Option<(T, Class)> {
-        let near = self.kinds[kind].nearest(class, self.options.near_fit_permille)?;
-        let item = self.kinds[kind].take(near)?;
-        self.out_count += 1;
-        Some((item, near))
-    }
-
     fn pop(&mut self, kind: usize, class: Class) -> Option<T> {
         let item = self.kinds[kind].pop_oldest(class)?;
         self.out_count += 1;
@@ -226,6 +231,11 @@ impl<T> Cache<T> {
 }
 
 /// How a cache groups, fits and bounds what it holds. Its owner checks the numbers.
+///
+/// The near-fit and the share of the default were chosen by `benches/traces`: over nine traces
+/// they hold 1.19 times the peak live bytes at a hit rate of 93.5 %. A larger near-fit takes
+/// traces out of memory that otherwise fit 1.10 times their peak live bytes; from 0.1 to 0.15 the
+/// share gains 1.5 % of hits for 0.045 times the peak, and above that 0.3 % for 0.08.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Options {
     pub(crate) bins: Bins,
@@ -243,7 +253,7 @@ impl Default for Options {
             bins: Bins::Eighths,
             bin_max_bytes: DEFAULT_BIN_MAX_BYTES,
             near_fit_permille: 1_250,
-            cache_share_permille: 250,
+            cache_share_permille: 150,
         }
     }
 }
@@ -253,6 +263,15 @@ impl Default for Options {
 pub(crate) struct Live {
     pub(crate) count: u64,
     pub(crate) bytes: u64,
+}
+
+/// What lies beside a cache's entries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Beside {
+    /// What is live, and what an allocation in progress is about to add.
+    pub(crate) live_bytes: u64,
+    /// What is on its way to the cache.
+    pub(crate) returning_bytes: u64,
 }
 
 /// Device, Pinned and Transfer.

@@ -18,7 +18,7 @@ use crate::allocation::mapping::MapState;
 use crate::allocation::owner::{Owner, Release};
 use crate::allocation::{Allocation, Keeper, Memory};
 use crate::budget::Where;
-use crate::cache::Class;
+use crate::cache::{Beside, Class};
 use crate::drain::unmap::{end_mapping, release_mapping};
 use crate::driver::{Kind, Region};
 use crate::entry;
@@ -136,7 +136,7 @@ fn come_home(record: Arc<Allocation>, stops: &mut Stops) {
 fn keep(owner: &Arc<Owner>, record: Arc<Allocation>, kind: Kind, class: Class, stops: &mut Stops) {
     record.retire();
     record.stamps.forget_done();
-    let mut leaving: SmallVec<[Arc<Allocation>; 4]> = SmallVec::new();
+    let mut leaving = Leaving::new();
     {
         let mut heap = owner.heap.lock();
         let within = with_payer(&mut heap, owner, kind, |books| books.over_bytes() == 0);
@@ -145,7 +145,7 @@ fn keep(owner: &Arc<Owner>, record: Arc<Allocation>, kind: Kind, class: Class, s
                 books.shift(Where::Returning, Where::Cached, class.bytes());
             });
             heap.cache.put(kind_index(kind), class, record);
-            trim_to_cap(&mut heap, owner, &mut leaving);
+            trim_to_cap(&mut heap, owner, 0, &mut leaving);
         } else {
             heap.cache.freed_from(kind_index(kind), class);
             leaving.push(record);
@@ -156,14 +156,27 @@ fn keep(owner: &Arc<Owner>, record: Arc<Allocation>, kind: Kind, class: Class, s
     }
 }
 
-fn trim_to_cap(heap: &mut Heap, owner: &Arc<Owner>, into: &mut SmallVec<[Arc<Allocation>; 4]>) {
-    let used = heap.live.bytes + heap.pending_bytes;
-    while heap.cache.over_cap(used) {
+/// Trims the cache ahead of an allocation that the driver is about to make (S9.10).
+pub(crate) fn make_way(owner: &Arc<Owner>, coming_bytes: u64, stops: &mut Stops) {
+    let mut leaving = Leaving::new();
+    trim_to_cap(&mut owner.heap.lock(), owner, coming_bytes, &mut leaving);
+    for record in leaving {
+        let _ = leave(record, stops);
+    }
+}
+
+/// Takes what is on top of the cache's bounds out of it, by trim order.
+fn trim_to_cap(heap: &mut Heap, owner: &Arc<Owner>, coming_bytes: u64, into: &mut Leaving) {
+    let live_bytes = heap.live.bytes + coming_bytes;
+    let beside = Beside { live_bytes, returning_bytes: heap.pending_bytes };
+    while heap.cache.over_cap(beside) {
         let Some((record, kind, class)) = heap.cache.pop_oldest() else { return };
         taken_out(heap, owner, kind_of(kind), class);
         into.push(record);
     }
 }
+
+type Leaving = SmallVec<[Arc<Allocation>; 4]>;
 
 /// Notes in the payer's books that an allocation left the cache for the driver.
 fn taken_out(heap: &mut Heap, owner: &Arc<Owner>, kind: Kind, class: Class) {

@@ -12,12 +12,13 @@
 mod round;
 mod survey;
 
+use crate::allocation::heap::Heap;
 use crate::allocation::owner::Owner;
 use crate::allocation::{Allocation, Memory, Parts, Ref, Tag};
 use crate::budget::{Budget, Where};
 use crate::bytes::page_bytes;
 use crate::cache::Class;
-use crate::drain::{kind_index, with_payer};
+use crate::drain::{self, kind_index, with_payer};
 use crate::driver::{Addressed, Alloc, Ask, Kind, Region};
 use crate::entry;
 use crate::error::{Error, Result};
@@ -254,10 +255,14 @@ fn take(owner: &Arc<Owner>, plan: &Plan, nth: Try) -> Taken {
     };
     let kind = kind_index(plan.kind);
     let exact = Class::Exact { bytes: plan.grained };
-    let found = heap
-        .cache
-        .take(kind, class)
-        .or_else(|| if class == exact { None } else { heap.cache.take_exact(kind, plan.grained) });
+    let found = match heap.cache.take(kind, class) {
+        Some(record) => Some((record, class)),
+        None if class == exact => None,
+        None if is_roomy(&mut heap, owner, plan.kind) => {
+            heap.cache.take_near(kind, class).or_else(|| heap.cache.take_exact(kind, plan.grained))
+        }
+        None => heap.cache.take_exact(kind, plan.grained),
+    };
     let live = if plan.kind == Kind::Pinned { Where::Pinned } else { Where::Live };
     if let Some((record, found)) = found {
         with_payer(&mut heap, owner, plan.kind, |books| {
@@ -278,6 +283,15 @@ fn take(owner: &Arc<Owner>, plan: &Plan, nth: Try) -> Taken {
         } else {
             Taken::Nothing
         }
+    })
+}
+
+/// Whether so little of the payer's budget is live that a larger entry may serve (S9.9): what it
+/// wastes could be missed once most of the budget is.
+fn is_roomy(heap: &mut Heap, owner: &Arc<Owner>, kind: Kind) -> bool {
+    with_payer(heap, owner, kind, |books| {
+        let live_bytes = books.bytes_in(Where::Live) + books.bytes_in(Where::Pinned);
+        live_bytes <= books.budget_bytes() / 2
     })
 }
 
@@ -374,6 +388,10 @@ struct Reserved<'a> {
 
 impl Reserved<'_> {
     fn ask(&self) -> Result<Alloc> {
+        if let Shape::Pool(_) = self.plan.shape {
+            let bytes = self.class.bytes();
+            life::with_stops(|stops| drain::make_way(self.owner, bytes, stops));
+        }
         let call = life::InFlight::new(self.owner)?;
         let started = now_ns();
         let answer = call.driver().alloc(Ask {

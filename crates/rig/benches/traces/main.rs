@@ -90,10 +90,10 @@ fn settings(traces: &[Trace]) {
     println!("\n## Traces: means by settings, geometric of peaks and arithmetic of hits\n");
     println!("| bins | near_fit | cache_share | peak held over peak live | worst | hits | worst |");
     println!("|---|---|---|---|---|---|---|");
-    let shares: &[f64] =
-        if is_quick() { &[0.125, 0.25] } else { &[0.0, 0.05, 0.125, 0.25, 0.5, 1e6] };
-    for bins in [Bins::Eighths, Bins::Pow2] {
-        for near_fit in [1.0, 1.125, 1.25, 1.5, 2.0, 4.0] {
+    let shares: &[f64] = if is_quick() { &[0.15] } else { &[0.0, 0.1, 0.15, 0.2, 0.25, 0.5, 1e6] };
+    let fits: &[f64] = &[1.0, 1.125, 1.25, 1.375, 1.5, 2.0];
+    for (bins, fits) in [(Bins::Eighths, fits), (Bins::Pow2, &[1.0, 2.0])] {
+        for &near_fit in fits {
             for &cache_share in shares {
                 let mut options = CacheOptions::default();
                 (options.bins, options.near_fit, options.cache_share) =

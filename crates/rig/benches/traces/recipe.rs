@@ -6,7 +6,7 @@ use crate::trace::{Event, Trace};
 /// Returns all of them.
 pub(crate) fn all() -> Vec<Trace> {
     vec![
-        training("training, growing lengths", |step| 128 + 24 * step),
+        training("training, growing lengths", |step| 128 + 12 * step),
         training("training, fixed lengths", |_| 1_024),
         caches(),
         frames(),
@@ -38,7 +38,7 @@ impl Maker {
     }
 }
 
-/// A transformer of 12 layers, width 768 and 12 heads in half precision, trained for 64 steps on
+/// A transformer of 12 layers, width 768 and 12 heads in half precision, trained for 128 steps on
 /// batches of 8 sequences whose length a step says. Weights, gradients and two moments live
 /// throughout. Forward keeps of each layer what backward needs: the normed input, query, key and
 /// value, the attention scores, the attended values and the widened layer; what else it makes goes
@@ -55,7 +55,7 @@ fn training(name: &str, length: impl Fn(u64) -> u64) -> Trace {
             live.extend([2, 2, 4, 4].map(|bytes| maker.create(bytes * elements)));
         }
     }
-    for step in 0..64 {
+    for step in 0..128 {
         let tokens = BATCH * length(step);
         let (row, scores) = (2 * tokens * WIDTH, 2 * BATCH * HEADS * length(step) * length(step));
         let mut kept = Vec::new();
@@ -161,23 +161,20 @@ fn frames() -> Trace {
     Trace::made("a renderer's frames", maker.events)
 }
 
-/// An adversary of size classes: 40 waves, each of some 300 allocations one byte above an eighth
-/// between two powers of two, of a class three further than the wave before; one in ten stays for
-/// three waves, the others go before the next. Sizes are 64 KiB to 4 MiB.
+/// An adversarial mix for size classes: 12,000 allocations, each a few bytes above an eighth
+/// between two powers of two from 64 KiB to 4 MiB, so that its class wastes most. The eighths come
+/// at random from a band of twelve that moves up by one every 300 allocations and starts anew at
+/// the top. Each allocation lives for up to 600 others, so that no class is ever full or empty for
+/// long.
 fn adversary() -> Trace {
     let (mut maker, mut random) = (Maker::default(), Random::new(3));
-    let mut staying: Vec<Vec<usize>> = Vec::new();
-    for wave in 0..40_u64 {
-        let class = wave * 3 % 48;
-        let len = ((8 + class % 8) << 13 << (class / 8)) + 1;
-        let made: Vec<usize> = (0..300).map(|_| maker.create(len + random.below(16))).collect();
-        let (stay, go): (Vec<_>, Vec<_>) = made.into_iter().partition(|_| random.below(10) == 0);
-        maker.drop_all(go);
-        staying.push(stay);
-        if staying.len() > 3 {
-            maker.drop_all(staying.remove(0));
-        }
+    let mut ends: Vec<Vec<usize>> = vec![Vec::new(); 12_600];
+    for step in 0..12_000 {
+        maker.drop_all(std::mem::take(&mut ends[step]));
+        let class = (step as u64 / 300 + random.below(12)) % 48;
+        let len = ((8 + class % 8) << 13 << (class / 8)) + 1 + random.below(16);
+        ends[step + 1 + random.below(600) as usize].push(maker.create(len));
     }
-    staying.into_iter().for_each(|stay| maker.drop_all(stay));
+    ends.into_iter().for_each(|ending| maker.drop_all(ending));
     Trace::made("an adversary of classes", maker.events)
 }

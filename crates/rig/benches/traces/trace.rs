@@ -41,7 +41,20 @@ impl Trace {
             Some(Life { lower, upper, len })
         };
         let lives: Option<Vec<Life>> = text.lines().skip(1).map(life).collect();
-        Some(Self::of(path.file_stem()?.to_str()?, &lives?))
+        Some(Self::of(path.file_stem()?.to_str()?, &lives?).repeated(LOOPS))
+    }
+
+    /// Repeats a trace, as a loop repeats its step: what it made is gone at its end.
+    fn repeated(self, times: usize) -> Self {
+        let count = self.creates();
+        let again = |time: usize| {
+            self.events.iter().map(move |event| match *event {
+                Event::Create { id, len } => Event::Create { id: id + time * count, len },
+                Event::Drop { id } => Event::Drop { id: id + time * count },
+            })
+        };
+        let events = (0..times).flat_map(again).collect();
+        Self { name: self.name, events, is_small: self.is_small }
     }
 
     /// Orders lives by their steps. What ends at a step ends before what begins there.
@@ -110,3 +123,5 @@ fn folder(path: &Path) -> Vec<Trace> {
 }
 
 const SMALL_BYTES: u64 = 32 << 20;
+/// How often the program of a published trace runs: it is one step of a loop.
+const LOOPS: usize = 10;

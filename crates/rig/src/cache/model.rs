@@ -136,8 +136,10 @@ impl Both {
     }
 
     fn create(&mut self, kind: usize, class: Class) {
-        let could_take = self.cache.could_take(kind, class);
-        let taken = self.cache.take(kind, class);
+        let could_take =
+            self.cache.could_take(kind, class) || self.cache.could_take_near(kind, class);
+        let taken = self.cache.take(kind, class).map(|item| (item, class));
+        let taken = taken.or_else(|| self.cache.take_near(kind, class));
         assert_eq!(could_take, taken.is_some());
         assert_eq!(taken, self.model.take(kind, class, self.options.near_fit_permille));
         if taken.is_none() {

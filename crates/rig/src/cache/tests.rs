@@ -1,7 +1,7 @@
 //! Promises of the cache, one a test.
 
 use crate::bin::Bins;
-use crate::cache::{Cache, Class, Live, Options};
+use crate::cache::{Beside, Cache, Class, Live, Options};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const DEVICE: usize = 0;
@@ -21,7 +21,13 @@ fn fill(cache: &mut Cache<u64>, kind: usize, len_bytes: u64, item: u64) -> Class
 
 fn take(cache: &mut Cache<u64>, kind: usize, len_bytes: u64) -> Option<(u64, u64)> {
     let class = cache.class(len_bytes);
-    cache.take(kind, class).map(|(item, class)| (item, class.bytes()))
+    let taken = cache.take(kind, class).map(|item| (item, class));
+    taken.or_else(|| cache.take_near(kind, class)).map(|(item, class)| (item, class.bytes()))
+}
+
+/// Whether the cache is over its cap beside bytes on their way to it.
+fn over_cap(cache: &Cache<u64>, returning_bytes: u64) -> bool {
+    cache.over_cap(Beside { live_bytes: 0, returning_bytes })
 }
 
 fn popped(cache: &mut Cache<u64>) -> Vec<u64> {
@@ -88,11 +94,11 @@ fn s9_9_what_a_near_fit_served_is_counted_in_and_returned_to_its_own_bin() {
     let mut cache = cache();
     let class = fill(&mut cache, DEVICE, 1152, 1);
     let asked = cache.class(1024);
-    assert_eq!(cache.take(DEVICE, asked), Some((1, class)));
+    assert_eq!(cache.take_near(DEVICE, asked), Some((1, class)));
     assert!(panics(|| cache.put(DEVICE, asked, 1)), "the asked bin counts none");
     let mut cache = self::cache();
     fill(&mut cache, DEVICE, 1152, 1);
-    assert_eq!(cache.take(DEVICE, asked), Some((1, class)));
+    assert_eq!(cache.take_near(DEVICE, asked), Some((1, class)));
     cache.put(DEVICE, class, 1);
     assert_eq!(take(&mut cache, DEVICE, 1152), Some((1, 1152)));
 }
@@ -166,16 +172,16 @@ fn s9_10_600_000_one_byte_buffers_stay_in_count() {
     }
     for item in 0..count {
         cache.put(DEVICE, class, item);
-        assert!(cache.bytes(DEVICE) > 32 << 20 || !cache.over_cap(0));
+        assert!(cache.bytes(DEVICE) > 32 << 20 || !over_cap(&cache, 0));
     }
     let share = Live { count: 0, bytes: count * 512 };
     cache.note_live(share);
-    assert!(!cache.over_cap(0), "as many as were live");
+    assert!(!over_cap(&cache, 0), "as many as were live");
     for scan in 1..=6 {
-        assert!(!cache.over_cap(0), "before scan {scan}");
+        assert!(!over_cap(&cache, 0), "before scan {scan}");
         cache.scan(Live { count: 0, bytes: count * 512 });
     }
-    while cache.over_cap(0) {
+    while over_cap(&cache, 0) {
         assert!(cache.pop_oldest().is_some());
     }
     assert_eq!(cache.count(), 4_096);
@@ -184,26 +190,40 @@ fn s9_10_600_000_one_byte_buffers_stay_in_count() {
 #[test]
 fn s9_10_bytes_stay_within_32_mib_or_the_share_above_the_greatest_live() {
     let mut cache = cache();
+    cache.set_options(Options { cache_share_permille: 250, ..cache.options() });
     let half = 16 << 20;
     for item in 0..2 {
         fill(&mut cache, DEVICE, half, item);
     }
-    assert!(!cache.over_cap(u64::MAX), "32 MiB always stay");
+    assert!(!over_cap(&cache, u64::MAX), "32 MiB always stay");
     fill(&mut cache, PINNED, 1, 2);
-    assert!(cache.over_cap(0), "the cache as a whole");
+    assert!(over_cap(&cache, 0), "the cache as a whole");
     cache.note_live(Live { count: 1, bytes: 64 << 20 });
     let room = (80 << 20) - (32 << 20) - 512;
-    assert!(!cache.over_cap(room));
-    assert!(cache.over_cap(room + 1));
+    assert!(!over_cap(&cache, room));
+    assert!(over_cap(&cache, room + 1));
     cache.set_options(Options { cache_share_permille: 500, ..cache.options() });
-    assert!(!cache.over_cap(room + (16 << 20)));
-    assert!(cache.over_cap(room + (16 << 20) + 1));
+    assert!(!over_cap(&cache, room + (16 << 20)));
+    assert!(over_cap(&cache, room + (16 << 20) + 1));
     for _ in 0..5 {
         cache.scan(Live::default());
     }
-    assert!(!cache.over_cap(room));
+    assert!(!over_cap(&cache, room));
     cache.scan(Live::default());
-    assert!(cache.over_cap(0));
+    assert!(over_cap(&cache, 0));
+}
+
+#[test]
+fn s9_10_an_allocation_about_to_be_made_pushes_out_what_is_on_top() {
+    let mut cache = cache();
+    let bytes = 64 << 20;
+    cache.note_live(Live { count: 1, bytes });
+    fill(&mut cache, DEVICE, bytes, 1);
+    let over = |live_bytes| cache.over_cap(Beside { live_bytes, returning_bytes: 0 });
+    assert!(!over(0) && !over(bytes * 15 / 100));
+    assert!(over(bytes * 15 / 100 + 1), "64 MiB cached of 1.15 times 64 MiB");
+    // What becomes live raises the greatest that was, and with it the bound.
+    assert!(over(6 * bytes) && !over(7 * bytes), "a share of 0.15 of what is live is a seventh");
 }
 
 #[test]
@@ -279,14 +299,14 @@ impl Program {
 
     fn create(&mut self, len_bytes: u64) -> Class {
         let asked = self.cache.class(len_bytes);
-        let class = match self.cache.take(DEVICE, asked) {
-            Some((_, class)) => class,
-            None => {
-                self.driver_count += 1;
-                self.cache.used_up(DEVICE, asked);
-                asked
-            }
-        };
+        let own = self.cache.take(DEVICE, asked).map(|_| asked);
+        let near = own.or_else(|| self.cache.take_near(DEVICE, asked).map(|(_, class)| class));
+        let class = near.unwrap_or_else(|| {
+            self.driver_count += 1;
+            self.trim(asked.bytes());
+            self.cache.used_up(DEVICE, asked);
+            asked
+        });
         self.live.count += 1;
         self.live.bytes += class.bytes();
         self.cache.note_live(self.live);
@@ -297,7 +317,12 @@ impl Program {
         self.live.count -= 1;
         self.live.bytes -= class.bytes();
         self.cache.put(DEVICE, class, 0);
-        while self.cache.over_cap(self.live.bytes) {
+        self.trim(0);
+    }
+
+    fn trim(&mut self, coming_bytes: u64) {
+        let live_bytes = self.live.bytes + coming_bytes;
+        while self.cache.over_cap(Beside { live_bytes, returning_bytes: 0 }) {
             self.cache.pop_oldest();
         }
     }
@@ -353,19 +378,17 @@ fn s15_sizes_shrinking_by_1_percent_hit_at_a_waste_below_the_near_fit() {
 fn s15_sizes_random_in_a_band_converge() {
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     let mut program = Program::new();
+    let mut before = 0;
     for step in 0..200 {
-        let before = program.driver_count;
         let live: Vec<_> =
             (0..50).map(|_| program.create(1_000_000 + random.below(1_000_000))).collect();
         live.into_iter().for_each(|class| program.drop(class));
         if step % 20 == 19 {
             program.tick();
+            let count = program.driver_count - before;
+            assert!(step < 20 || count <= 30, "{step}: {count} of 1,000");
+            before = program.driver_count;
         }
-        assert!(
-            step < 20 || program.driver_count - before <= 5,
-            "{step}: {}",
-            program.driver_count - before
-        );
     }
     assert!(program.driver_count < 400, "of 10,000: {}", program.driver_count);
 }

@@ -31,9 +31,11 @@ pub struct CacheOptions {
     pub bins: Bins,
     /// Above this, a request gets its exact size; 104,857,600 by default.
     pub bin_max_bytes: u64,
-    /// The largest bin that serves, as a multiple of the asked one; 1 is own bin only (S9.9).
+    /// The largest bin that serves, as a multiple of the asked one, while at most half the budget
+    /// is live; 1 is own bin only, and 1.25 the default (S9.9).
     pub near_fit: f64,
-    /// What may be cached above the greatest live bytes, as a share of them (S9.10).
+    /// What may be cached above the greatest live bytes, as a share of them; 0.15 by default
+    /// (S9.10).
     pub cache_share: f64,
 }
 

@@ -11,7 +11,7 @@ use crate::drain::{self, kind_index, with_payer};
 use crate::driver::Kind;
 use crate::life;
 use crate::profile::{self, Event, What};
-use crate::reclaim::{Lack, Plan, ROUNDS, Shape, Try, payer_of};
+use crate::reclaim::{Lack, Plan, ROUNDS, Shape, Try, is_roomy, payer_of};
 use crate::report::Round;
 use crate::timeline::{Fate, Point};
 use crate::wait;
@@ -90,7 +90,9 @@ fn could_serve(owner: &Arc<Owner>, plan: &Plan, nth: Try, lack: Lack) -> bool {
     let Shape::Pool(class) = plan.shape else { return lack == Lack::Budget && room >= plan.len };
     let kind = kind_index(plan.kind);
     let exact = Class::Exact { bytes: plan.grained };
-    let cached = heap.cache.could_take(kind, class) || heap.cache.could_take(kind, exact);
+    let cached = heap.cache.could_take(kind, class)
+        || heap.cache.could_take(kind, exact)
+        || is_roomy(&mut heap, owner, plan.kind) && heap.cache.could_take_near(kind, class);
     let fits = room >= class.bytes() || nth == Try::Last && room >= plan.grained;
     cached || lack == Lack::Budget && fits
 }
