@@ -15,6 +15,7 @@ mod follows;
 mod holds;
 mod kernels;
 mod lengths;
+mod near_fit;
 mod opening;
 mod order;
 mod prepared;
