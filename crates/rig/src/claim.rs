@@ -301,7 +301,10 @@ const WAITERS: u64 = 1 << 60;
 
 #[cfg(all(test, not(rig_loom)))]
 mod tests {
-    use crate::claim::{Answer, Ask, CLOSURE_READ, Claims, KEPT_READ, MOMENTARY_READ, Pass};
+    use crate::claim::{
+        Answer, Ask, CLOSURE_READ, Claims, Field, KEPT_READ, MOMENTARY_READ, MOVER_READ, Pass,
+    };
+    use crate::sync::AtomicU64;
 
     /// What may be held: the columns of the table, with movers and closures apart.
     const HELD: [Ask; 8] = [
@@ -340,8 +343,9 @@ mod tests {
 
     /// What the table says for an ask beside one held claim.
     fn cell(ask: Ask, held: Ask) -> Answer {
-        let (_, row) = TABLE.iter().find(|(asked, _)| *asked == ask).unwrap();
-        answer_of(row[HELD.iter().position(|known| *known == held).unwrap()])
+        let (_, row) = TABLE.iter().find(|(asked, _)| *asked == ask).expect("a row");
+        let column = HELD.iter().position(|known| *known == held).expect("a column");
+        answer_of(row[column])
     }
 
     fn holding(held: &[Ask]) -> Claims {
@@ -577,27 +581,28 @@ mod tests {
 
     #[test]
     fn s5_1_a_full_count_refuses_the_host_and_makes_device_work_wait() {
-        let full = |ask, most| {
-            let claims = Claims::new();
-            (0..most).for_each(|_| assert_eq!(claims.ask(ask, Pass::No), Answer::Granted));
+        // One below the most, and one more.
+        let full = |ask, field: Field| {
+            let claims = Claims { word: AtomicU64::new((field.most - 1) << field.shift) };
+            assert_eq!(claims.ask(ask, Pass::No), Answer::Granted);
             claims
         };
-        let kept = full(Ask::KeptRead, KEPT_READ.most);
+        let kept = full(Ask::KeptRead, KEPT_READ);
         assert_eq!(kept.ask(Ask::KeptRead, Pass::No), Answer::Busy);
         assert_eq!(kept.ask(Ask::KeptExclusive, Pass::No), Answer::Busy);
         assert_eq!(kept.ask(Ask::MoverRead, Pass::No), Answer::Granted);
-        let momentary = full(Ask::MomentaryRead, MOMENTARY_READ.most);
+        let momentary = full(Ask::MomentaryRead, MOMENTARY_READ);
         assert_eq!(momentary.ask(Ask::MomentaryRead, Pass::No), Answer::Waits);
         momentary.wait_for_release();
         assert!(momentary.release(Ask::MomentaryRead));
         assert_eq!(momentary.ask(Ask::MomentaryRead, Pass::No), Answer::Granted);
         // All movers may become closures at once.
-        let movers = full(Ask::MoverRead, CLOSURE_READ.most);
+        let movers = full(Ask::MoverRead, MOVER_READ);
         assert_eq!(movers.ask(Ask::MoverRead, Pass::No), Answer::Busy);
         assert_eq!(movers.ask(Ask::ClosureRead, Pass::No), Answer::Busy);
-        (0..CLOSURE_READ.most).for_each(|_| {
-            movers.run_closure(Ask::MoverRead);
-        });
+        for _ in 0..MOVER_READ.most {
+            assert_eq!(movers.run_closure(Ask::MoverRead), Ask::ClosureRead);
+        }
         assert_eq!(movers.ask(Ask::ClosureRead, Pass::No), Answer::Busy);
         (0..CLOSURE_READ.most).for_each(|_| assert!(!movers.release(Ask::ClosureRead)));
         assert_eq!(movers.ask(Ask::Free, Pass::No), Answer::Granted);

@@ -113,15 +113,6 @@ impl Stamps {
         self.first.store(first.map_or(0, Point::word), Ordering::Relaxed);
     }
 
-    /// Forgets everything. Nobody else has the allocation.
-    pub(crate) fn clear(&self) {
-        self.write.store(0, Ordering::Relaxed);
-        self.first.store(0, Ordering::Relaxed);
-        if let Some(more) = self.more.get() {
-            more.forget(|_| false, None);
-        }
-    }
-
     /// Takes over the record of an allocation whose memory moves here. Nobody else has this one.
     pub(crate) fn take_over(&self, other: &Self) {
         other.for_each_use(|point| self.raise_use(point));
@@ -148,8 +139,7 @@ struct More {
 impl More {
     fn for_each(&self, mut f: impl FnMut(Point)) {
         let mut from = 0;
-        // ORDERING: pairs with the release in `raise`: who sees a write sees its use counted.
-        while from < self.count.load(Ordering::Acquire) as usize {
+        while from < self.count.load(Ordering::Relaxed) as usize {
             // A few at a time, since `f` is called without the lock.
             let mut few = [None; FEW];
             for (to, point) in few.iter_mut().zip(self.points.lock().iter().skip(from)) {
@@ -166,8 +156,8 @@ impl More {
             Some(known) => *known = (*known).max(point),
             None => points.push(point),
         }
-        // ORDERING: pairs with the acquire in `for_each`.
-        self.count.store(points.len() as u32, Ordering::Release);
+        // The points themselves are read under the lock; who sees a write sees its use counted.
+        self.count.store(points.len() as u32, Ordering::Relaxed);
     }
 
     /// Forgets what does not stay; answers the first device's point, one of these if it has none.
@@ -347,16 +337,6 @@ mod tests {
         followed(&stamps, Access::Write, DeviceId::HOST);
         stamps.make_room();
         assert_eq!((stamps.write(), uses(&stamps)), before);
-    }
-
-    #[test]
-    fn s3_5_a_cleared_record_has_no_stamps_and_takes_new_ones() {
-        let stamps = used();
-        stamps.clear();
-        assert_eq!((stamps.write(), uses(&stamps), stamps.is_empty()), (None, vec![], true));
-        stamps.raise(at(F, 1), Access::Read);
-        stamps.raise(at(E, 1), Access::Write);
-        assert_eq!((stamps.write(), uses(&stamps)), (Some(at(E, 1)), vec![at(E, 1), at(F, 1)]));
     }
 
     #[test]
