@@ -116,6 +116,8 @@ pub(crate) fn share(
         Joined::There(map) => return Ok(Some(map)),
         Joined::Made(made) => made,
     };
+    // The memory has one more device now, whose submissions allocate nothing (S0.8).
+    root.stamps.make_room();
     let answer = life::InFlight::new(target).map(|call| import(call.driver()));
     let Ok(Import::Mapped(region)) = answer else {
         life::with_stops(|stops| drain::forget_mapping(&made, stops));
