@@ -5,6 +5,8 @@
 
 mod access;
 mod bench;
+mod borrows;
+mod buffers;
 mod builder;
 mod claims;
 mod copies;

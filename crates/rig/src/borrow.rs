@@ -12,7 +12,7 @@ use crate::buffer::{Buffer, On};
 use crate::bytes::HostBytes;
 use crate::device::Device;
 use crate::drain;
-use crate::driver::{Access, Addressed, Driver, Import};
+use crate::driver::{Access, Driver, Import};
 use crate::entry;
 use crate::error::{Misuse, Result};
 use crate::life;
@@ -99,7 +99,7 @@ fn map_host(
 
 pub(crate) fn map_peer(target: &Arc<Owner>, root: &Arc<Allocation>) -> Result<Option<MapRef>> {
     let owner = &root.owner;
-    if target.driver.kind() != owner.driver.kind() || target.facts.addressed == Addressed::Always {
+    if target.driver.kind() != owner.driver.kind() {
         return Ok(None);
     }
     share(target, root, |driver| driver.import_peer(&*owner.driver, root.region))
