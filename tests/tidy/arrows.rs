@@ -81,7 +81,7 @@ pub(crate) fn features(source: &Source) -> Vec<Broken> {
     let mut broken = Vec::new();
     for (index, line) in source.code.iter().enumerate() {
         let is_cfg = line.contains("cfg(") || line.contains("cfg!(") || line.contains("cfg_attr(");
-        if !is_cfg || !line.contains("feature =") {
+        if !is_cfg || !line.replace("target_feature", "").contains("feature =") {
             continue;
         }
         let mut rest = source.code[index + 1..].iter().map(|line| line.trim());

@@ -30,9 +30,11 @@ pub(crate) struct Claim {
 impl Claim {
     /// Makes the claim a running closure's, beside which conflicting work is refused.
     fn run_closure(&mut self) {
-        self.ask = self.at.claims.run_closure(self.ask);
-        // Who waits for the mover asks again, and is refused now.
-        self.at.owner.claim_wakers.wake_all();
+        let (ask, waited) = self.at.claims.run_closure(self.ask);
+        self.ask = ask;
+        if waited {
+            self.at.owner.claim_wakers.wake_all();
+        }
     }
 }
 

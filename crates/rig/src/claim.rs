@@ -109,17 +109,19 @@ impl Claims {
         }
     }
 
-    /// Turns a mover's claim into a running closure's.
-    pub(crate) fn run_closure(&self, mover: Ask) -> Ask {
+    /// Turns a mover's claim into a running closure's; answers that claim, and whether somebody
+    /// waits and has to be woken: who waited for the mover is refused now.
+    pub(crate) fn run_closure(&self, mover: Ask) -> (Ask, bool) {
         let closure = match mover {
             Ask::MoverRead => Ask::ClosureRead,
             Ask::MoverWrite => Ask::ClosureWrite,
-            other => return other,
+            other => return (other, false),
         };
         // One addition moves the claim from one place of the word to the other, so that nobody
         // sees it in none or both. The claim was acquired already; this only changes answers.
-        self.word.fetch_add(unit(closure).wrapping_sub(unit(mover)), Ordering::Relaxed);
-        closure
+        let change = unit(closure).wrapping_sub(unit(mover));
+        let before = self.word.fetch_add(change, Ordering::Relaxed);
+        (closure, before & WAITERS != 0)
     }
 
     /// Notes that somebody waits for a release: registered before, it asks once more before it
@@ -441,9 +443,9 @@ mod tests {
         {
             let claims = holding(&[mover]);
             assert_eq!(claims.would(Ask::MomentaryWrite, Pass::No), Answer::Waits);
-            assert_eq!(claims.run_closure(mover), closure);
+            assert_eq!(claims.run_closure(mover).0, closure);
             assert_eq!(claims.would(Ask::MomentaryWrite, Pass::No), Answer::Busy);
-            assert_eq!(claims.run_closure(closure), closure);
+            assert_eq!(claims.run_closure(closure).0, closure);
             claims.release(closure);
             assert_eq!(claims.would(Ask::Free, Pass::No), Answer::Granted);
         }
@@ -601,7 +603,7 @@ mod tests {
         assert_eq!(movers.ask(Ask::MoverRead, Pass::No), Answer::Busy);
         assert_eq!(movers.ask(Ask::ClosureRead, Pass::No), Answer::Busy);
         for _ in 0..MOVER_READ.most {
-            assert_eq!(movers.run_closure(Ask::MoverRead), Ask::ClosureRead);
+            assert_eq!(movers.run_closure(Ask::MoverRead).0, Ask::ClosureRead);
         }
         assert_eq!(movers.ask(Ask::ClosureRead, Pass::No), Answer::Busy);
         (0..CLOSURE_READ.most).for_each(|_| assert!(!movers.release(Ask::ClosureRead)));

@@ -14,6 +14,8 @@ use crate::entry;
 use crate::error::{Misuse, Result};
 use crate::life::{self, InFlight};
 use crate::profile::{self, Event, What};
+use crate::sync::{Ordering, fence};
+use crate::tick;
 use crate::timeline::{Access, Fate, Point, VALUE_MAX};
 use crate::wait;
 use smallvec::SmallVec;
@@ -82,6 +84,9 @@ pub(crate) async fn hand_over(owner: &Arc<Owner>, job: &Job<'_>) -> Result<Point
         }
         let point = offer(owner, job, &queued, &call)?;
         drop((held, turn));
+        // ORDERING: the value stands before the look of `arm`, for the tick's second look.
+        fence(Ordering::SeqCst);
+        tick::arm(owner);
         follow_losses(owner, &queued)?;
         if begun.is_some() {
             note(owner, job, point, begun);

@@ -14,6 +14,7 @@ use crate::error::{Error, Misuse, Result};
 use crate::hand::{Job, Touch, hand_over};
 use crate::life;
 use crate::reclaim::{self, Want};
+use crate::tick;
 use crate::wait;
 use std::sync::Arc;
 use std::task::Waker;
@@ -95,6 +96,7 @@ impl Device {
             len => Some(load_into_memory(owner, keep.number(), len, &code.entry).await?),
         };
         let entry = Arc::clone(&code.entry);
+        tick::arm(owner);
         let loaded = Loaded { owner: Arc::clone(owner), entry, keep, memory };
         Ok(Kernel { loaded: Arc::new(loaded) })
     }

@@ -223,6 +223,8 @@ mod export;
 pub mod file;
 mod files;
 mod gate;
+#[allow(unsafe_code)]
+mod global;
 mod hand;
 mod hold;
 mod kept;

@@ -12,9 +12,10 @@ use crate::driver::{Driver, Facts, Fault, Op, Part, Refusal};
 use crate::drivers::host;
 use crate::error::{Error, Misuse, Result};
 use crate::gate::Gate;
+use crate::global::Global;
 use crate::life;
 use crate::list::List;
-use crate::sync::{AtomicBool, BoxFuture, Global, MaybeSend, Wakers};
+use crate::sync::{AtomicBool, BoxFuture, MaybeSend, Wakers};
 use crate::tick;
 use crate::timeline::{DeviceId, track};
 use crate::turn::Turn;
@@ -266,6 +267,7 @@ fn new_owner(
         gate: Gate::new(),
         turn: Turn::new(),
         wakers: Wakers::new(),
+        waits: crate::sync::AtomicU32::new(0),
         loss_wakers: Wakers::new(),
         claim_wakers: Wakers::new(),
         returns: List::new(),

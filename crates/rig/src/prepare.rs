@@ -13,6 +13,7 @@ use crate::error::{Error, Misuse, Result};
 use crate::hand::{Touch, merge};
 use crate::kernel::{Kernel, Loaded};
 use crate::life;
+use crate::tick;
 use std::sync::Arc;
 
 /// A buffer that a part names.
@@ -270,10 +271,10 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// - `Misuse`: something said of a part that is not there, a part after one not before it, a queue unknown or unfit, a buffer not
-    ///   on the device, read-only memory to be written, a dead buffer, copies of two lengths or
-    ///   overlapping, launch arguments above 4,096 bytes or not host-addressed, work that the
-    ///   driver rejects.
+    /// - `Misuse`: something said of a part that is not there, a part after one that is not before
+    ///   it, a queue unknown or unfit, a buffer not on the device, read-only memory to be written,
+    ///   a dead buffer, copies of two lengths or overlapping, launch arguments above 4,096 bytes or
+    ///   not host-addressed, an index of a run buffer above 65,535, work that the driver rejects.
     /// - `Unsupported`: the host and devices of files take no submissions.
     /// - `Lost`: the device is lost.
     pub fn build(self) -> Result<Prepared> {
@@ -387,6 +388,7 @@ impl Builder {
             Refusal::Fault(fault) => life::fault(&owner, &fault),
         })?;
         let keep = Keep::new(&owner, Made::Prepared(number));
+        tick::arm(&owner);
         let kernels = self.kernels.into_iter().map(|kernel| kernel.loaded).collect();
         let label = self.label;
         let inner = Inner { owner, label, keep, parts, slots, fixed, runs, _kernels: kernels };

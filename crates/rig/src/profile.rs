@@ -8,8 +8,7 @@
 mod chrome;
 
 use crate::entry;
-use crate::sync::Mutex;
-use crate::sync::now_ns;
+use crate::sync::{Mutex, now_ns};
 use crate::timeline::DeviceId;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

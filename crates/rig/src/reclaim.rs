@@ -62,7 +62,9 @@ pub(crate) async fn create(owner: &Arc<Owner>, want: Want) -> Result<Ref> {
         Begun::Empty(empty) => return Ok(empty),
         Begun::Plan(plan) => plan,
     };
-    climb(owner, &plan, &want.tag).await
+    let made = climb(owner, &plan, &want.tag).await?;
+    tick::arm(owner);
+    Ok(made)
 }
 
 /// Makes a staging half's memory, charged to the host, by the same tries and rounds (S7.6).
@@ -70,7 +72,9 @@ pub(crate) async fn create_half(owner: &Arc<Owner>, len: u64) -> Result<Ref> {
     let kind = if owner.is_host() { Kind::Device } else { Kind::Transfer };
     let plan = Plan { kind, len, grained: len, shape: Shape::Half };
     life::drain(payer_of(owner, &plan));
-    climb(owner, &plan, &Tag::default()).await
+    let made = climb(owner, &plan, &Tag::default()).await?;
+    tick::arm(owner);
+    Ok(made)
 }
 
 async fn climb(owner: &Arc<Owner>, plan: &Plan, tag: &Tag) -> Result<Ref> {
@@ -113,6 +117,7 @@ pub(crate) fn create_now(owner: &Arc<Owner>, want: Want) -> Result<Ref> {
     if plan.bytes() <= budget_of(owner, &plan)
         && let Some(made) = attempt_now(owner, &plan, &want.tag)?
     {
+        tick::arm(owner);
         return Ok(made);
     }
     Err(out_of_memory(owner, &plan, Vec::new(), true))
@@ -150,7 +155,6 @@ fn begin(owner: &Arc<Owner>, want: &Want) -> Result<Begun> {
     if len == 0 {
         return Ok(Begun::Empty(empty(owner)));
     }
-    tick::arm(owner);
     let mut heap = owner.heap.lock();
     heap.counters.requested(len);
     let paged = owner.is_host() && len >= paged_bytes();

@@ -131,29 +131,6 @@ mod checked {
     }
 }
 
-/// A value that the whole process shares: one module instance on wasm, which has one thread.
-#[derive(Debug)]
-pub(crate) struct Global<T>(T);
-
-impl<T> Global<T> {
-    pub(crate) const fn new(value: T) -> Self {
-        Self(value)
-    }
-}
-
-impl<T> std::ops::Deref for Global<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.0
-    }
-}
-
-// SAFETY: without wasm's atomics there is one thread, so nothing is ever shared between two.
-#[cfg(all(target_family = "wasm", not(target_feature = "atomics")))]
-#[allow(unsafe_code)]
-unsafe impl<T> Sync for Global<T> {}
-
 /// The steps of the threads of a loom test. Loom forgets that one thread looked at an atomic once
 /// another looks too, and so skips orders in which a thread only looks; it tries the orders of
 /// what all change. A step orders no memory.
@@ -201,6 +178,10 @@ impl Wakers {
 
     /// Adds a waker, unless one that wakes the same task is there.
     pub(crate) fn register(&self, waker: &Waker) {
+        // The first poll of a blocking form, whose waker wakes nobody; it polls again at once.
+        if waker.will_wake(Waker::noop()) {
+            return;
+        }
         // A waker's own code runs when it is cloned or dropped, so neither happens under the lock.
         let mut own = Some(waker.clone());
         {

@@ -10,7 +10,7 @@ use crate::allocation::owner::{Owner, Still};
 use crate::drain;
 use crate::life;
 use crate::settings;
-use crate::sync::{Ordering, now_ns};
+use crate::sync::{Ordering, fence, now_ns};
 use crate::timeline::{DeviceId, Fate};
 use crate::window::Pace;
 use parking_lot::{Condvar, Mutex};
@@ -18,7 +18,8 @@ use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::time::Duration;
 
-/// Makes the tick look at a device from now on.
+/// Makes the tick look at a device from now on. The caller left something for it before, under a
+/// lock that `is_quiet` takes, or ahead of a fence.
 pub(crate) fn arm(owner: &Owner) {
     // A plain look first: this stands on every creation's path.
     if !owner.ticking.load(Ordering::Relaxed) && !owner.ticking.swap(true, Ordering::Relaxed) {
@@ -127,7 +128,9 @@ fn look_after(owner: &Arc<Owner>, paced: &mut Paced) -> Option<Duration> {
         let changed = settings::managed() && scan(owner);
         if is_quiet(owner) {
             owner.ticking.store(false, Ordering::Relaxed);
-            // Whoever armed it just before the store may have left something: look once more.
+            // ORDERING: pairs with the locks and fences of those who arm: either what they left
+            // is seen by this second look, or they see the store.
+            fence(Ordering::SeqCst);
             if is_quiet(owner) {
                 return wait;
             }
@@ -160,11 +163,10 @@ fn serve(owner: &Arc<Owner>) -> Option<Duration> {
         }
     };
     life::look(owner);
-    if owner.wakers.any() {
+    if owner.is_waited_for() {
         check_still(owner);
-        return wait.into_iter().chain([WAIT]).min();
     }
-    wait
+    if owner.wakers.any() { wait.into_iter().chain([WAIT]).min() } else { wait }
 }
 
 /// Loses the device if its word has stood still for the hang bound under committed work while
@@ -194,7 +196,7 @@ pub(crate) fn check_still(owner: &Arc<Owner>) {
 
 /// Starts the count of standing still anew, when the first waiter comes.
 pub(crate) fn start_still(owner: &Owner) {
-    if owner.facts.hang_ms.is_some() && !owner.wakers.any() {
+    if owner.facts.hang_ms.is_some() {
         owner.ends.lock().still.looked_ns = Some(now_ns());
     }
 }
@@ -210,9 +212,10 @@ fn scan(owner: &Arc<Owner>) -> bool {
     changed
 }
 
-/// Whether the device has ended, or is the host, and nothing comes back to it any more.
+/// Whether nothing of the device can change by itself, and nothing comes back to it.
 fn is_quiet(owner: &Owner) -> bool {
-    (owner.is_host() || owner.is_stopped()) && !owner.wakers.any() && owner.holds_nothing()
+    let idle = owner.track.reached() >= owner.track.submitted() && !owner.track.is_lost();
+    (idle || owner.is_stopped()) && !owner.wakers.any() && owner.holds_nothing()
 }
 
 /// No wait sleeps longer without looking for losses (S0.7).

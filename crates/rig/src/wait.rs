@@ -13,6 +13,7 @@ use crate::error::{Error, Misuse, Result};
 use crate::life;
 use crate::profile::{self, Event, What};
 use crate::stamp::Stamps;
+use crate::sync::Ordering;
 use crate::tick;
 use crate::timeline::{Access, DeviceId, Fate, Point};
 use std::cell::{Cell, RefCell};
@@ -103,7 +104,7 @@ pub(crate) async fn answer<T>(
     mut ask: impl FnMut(&Arc<dyn Driver>, &Waker) -> Poll<T>,
 ) -> Result<T> {
     poll_fn(|cx| {
-        let blocking = is_blocking();
+        let blocking = is_blocking() && owner.facts.may_block;
         if !blocking {
             owner.wakers.register(cx.waker());
         }
@@ -136,6 +137,7 @@ pub(crate) async fn reach(owner: &Arc<Owner>, value: u64) -> Result<()> {
         Fate::Reached => Ok(()),
         Fate::Unreached => {
             let begun = profile::begin();
+            let _waits = Waits::start(owner);
             let waited = Reach { owner, value, committed: false }.await;
             let value = Some(value);
             profile::end(begun, What::Wait, owner.id, |event| Event { value, ..event });
@@ -154,6 +156,24 @@ pub(crate) async fn reach_point(point: Point) -> Result<()> {
             Some(owner) => reach(&owner, point.value()).await,
             None => Err(life::lost_point(point)),
         },
+    }
+}
+
+/// A wait for a value that goes on; the first starts the count of standing still anew.
+struct Waits<'a>(&'a Owner);
+
+impl<'a> Waits<'a> {
+    fn start(owner: &'a Owner) -> Self {
+        if owner.waits.fetch_add(1, Ordering::Relaxed) == 0 {
+            tick::start_still(owner);
+        }
+        Self(owner)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.waits.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -182,8 +202,7 @@ impl Future for Reach<'_> {
         if !std::mem::replace(&mut self.committed, true) {
             commit(owner, value)?;
         }
-        let blocking = is_blocking();
-        tick::start_still(owner);
+        let blocking = is_blocking() && owner.facts.may_block;
         owner.wakers.register(cx.waker());
         if blocking {
             SLEEP.set(Some((Arc::clone(owner), value)));

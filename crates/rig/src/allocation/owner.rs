@@ -9,7 +9,7 @@ use crate::allocation::mapping::Mapping;
 use crate::driver::{Addressed, Driver, Facts, Kind};
 use crate::gate::Gate;
 use crate::list::{Link, Linked, List};
-use crate::sync::{AtomicBool, MaybeSend, MaybeSync, Mutex, Ordering, Wakers};
+use crate::sync::{AtomicBool, AtomicU32, MaybeSend, MaybeSync, Mutex, Ordering, Wakers};
 use crate::timeline::{DeviceId, Point, Track};
 use crate::turn::Turn;
 use std::collections::VecDeque;
@@ -27,6 +27,8 @@ pub(crate) struct Owner {
     pub(crate) turn: Turn,
     /// Who waits for the word, a loss or a stop.
     pub(crate) wakers: Wakers,
+    /// How many waits for values of this device go on.
+    pub(crate) waits: AtomicU32,
     /// Who waits for a loss and for nothing else; they keep the tick from nothing.
     pub(crate) loss_wakers: Wakers,
     /// Who waits for a claim on this device's memory.
@@ -176,6 +178,11 @@ impl Owner {
             ends.releases.is_empty() && ends.made == 0
         };
         ends && self.returns.is_empty() && self.unmaps.is_empty() && self.heap.lock().is_empty()
+    }
+
+    /// Whether somebody waits for a value of this device, so that its standing still counts.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.waits.load(Ordering::Relaxed) > 0
     }
 
     /// Whether a drain would find anything; a hint.
