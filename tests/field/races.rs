@@ -1,10 +1,12 @@
 //! Calls beside calls: what one thread does while another stands inside the driver.
 
-use crate::watch::begin;
+use crate::watch::{begin, poll};
 use rig::driver::Addressed;
-use rig::{Claims, Misuse, host};
-use rig_support::{Call, Script, StopEnd, drain};
+use rig::{Claims, Error, Misuse, host};
+use rig_support::{Answer, Call, Script, StopEnd, drain};
+use std::pin::pin;
 use std::sync::mpsc::channel;
+use std::task::Poll;
 
 const PAGED: u64 = 65_536;
 
@@ -121,6 +123,22 @@ fn s9_5_cached_memory_of_a_device_that_never_settles_stays_under_its_work() {
     d.device_lost("test");
     drain(&d);
     assert_eq!((d.cached(), d.control.count(Call::Free)), (0, 0));
+}
+
+#[test]
+fn s10_8_memory_that_the_driver_refuses_later_is_gone_and_given_back_to_nobody() {
+    let d = Script::new("refused later").allocs(Answer::WhenTold).open();
+    let mut creating = pin!(d.create_buffer_async(4096));
+    for tries in 1..=4 {
+        assert!(poll(creating.as_mut()).is_pending(), "try {tries}");
+        assert_eq!(d.control.count(Call::Alloc), tries);
+        d.control.refuse_allocs();
+    }
+    let Poll::Ready(Err(Error::OutOfMemory { held_bytes, .. })) = poll(creating.as_mut()) else {
+        panic!("the fourth try was the last");
+    };
+    assert_eq!((held_bytes, d.held(), d.cached(), d.control.regions_live()), (0, 0, 0, 0));
+    d.control.check();
 }
 
 #[test]
