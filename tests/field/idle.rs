@@ -44,13 +44,15 @@ fn buffers(device: &Opened, count: u64) -> Vec<Buffer> {
 fn s9_15_a_program_that_drops_everything_and_calls_nothing_gets_its_memory_back() {
     let d = taken(|aging| &mut aging.dropped);
     d.control.await_calls(Call::Free, 4);
-    assert_eq!(d.control.bytes_live(), 0);
+    drain(&d);
+    assert_eq!((d.control.count(Call::Free), d.control.bytes_live()), (4, 0));
 }
 
 #[test]
 fn s9_14_after_a_spike_the_bin_returns_what_its_window_says() {
     let (d, used) = taken(|aging| &mut aging.spike);
     d.control.await_calls(Call::Free, 14);
+    drain(&d);
     assert_eq!((d.control.count(Call::Free), d.control.regions_live()), (14, 2));
     // What stays serves on.
     drop(used);

@@ -1,6 +1,6 @@
 //! Inputs about what ends when: handles, threads, panics, and callbacks that call again.
 
-use crate::watch::begin;
+use crate::watch::{begin, rounds};
 use rig::memory;
 use rig::{Buffer, Device, Error, Hold, Misuse, Opener, add_collector, copy, host};
 use rig_support::{Opened, Script, drain};
@@ -127,6 +127,7 @@ fn s8_9_a_release_that_calls_the_library_again_is_told_so_and_drops_what_it_has(
 
 #[test]
 fn s4_13_a_drop_inside_a_round_on_its_own_thread_makes_the_room_that_was_asked_for() {
+    let _rounds = rounds();
     let device = memory::open("dropped in a round").unwrap();
     device.set_budget(8192).unwrap();
     let kept = Arc::new(Mutex::new(vec![device.create_buffer(8192).unwrap()]));
@@ -147,6 +148,7 @@ fn s4_13_a_drop_inside_a_round_on_its_own_thread_makes_the_room_that_was_asked_f
 
 #[test]
 fn s0_5_a_collector_that_allocates_is_told_so_and_the_round_goes_on() {
+    let _rounds = rounds();
     let device = memory::open("collector allocates").unwrap();
     device.set_budget(8192).unwrap();
     let kept = device.create_buffer(8192).unwrap();

@@ -1,6 +1,6 @@
 //! Calls beside calls: what one thread does while another stands inside the driver.
 
-use crate::watch::{begin, poll};
+use crate::watch::{begin, poll, rounds};
 use rig::driver::Addressed;
 use rig::{Claims, Error, Misuse, host};
 use rig_support::{Answer, Call, Script, StopEnd, drain};
@@ -127,6 +127,7 @@ fn s9_5_cached_memory_of_a_device_that_never_settles_stays_under_its_work() {
 
 #[test]
 fn s10_8_memory_that_the_driver_refuses_later_is_gone_and_given_back_to_nobody() {
+    let _rounds = rounds();
     let d = Script::new("refused later").allocs(Answer::WhenTold).open();
     let mut creating = pin!(d.create_buffer_async(4096));
     for tries in 1..=4 {

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -50,6 +51,19 @@ impl<T> Running<T> {
 pub(crate) fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
+
+/// Keeps away who has to be [`alone`]: the caller's rounds drain every device there is.
+pub(crate) fn rounds() -> RwLockReadGuard<'static, ()> {
+    ROUNDS.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Keeps away every test whose rounds drain this one's devices too.
+pub(crate) fn alone() -> RwLockWriteGuard<'static, ()> {
+    ROUNDS.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Guards nothing but the quiet of one test.
+static ROUNDS: RwLock<()> = RwLock::new(());
 
 /// How long anything may take.
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(60);

@@ -61,10 +61,14 @@ pub fn look<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Takes back what was dropped on a device.
+/// Takes back what was dropped on a device, also what another thread is taking back.
 pub fn drain(device: &Device) {
     // Sets what is set already: a drain, and nothing to return.
     device.set_budget(device.budget()).expect("no callback runs");
+    let mut drained = pin!(Device::drain_out());
+    while drained.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+        std::thread::yield_now();
+    }
 }
 
 /// Loads code that doubles the floats of one buffer in place.

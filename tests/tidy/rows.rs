@@ -16,7 +16,7 @@ pub(crate) struct Row {
 /// The rows, lowest first.
 pub(crate) const ROWS: &[Row] = &[
     Row { number: 0, files: &["sync", "bytes", "global", "report"] },
-    Row { number: 1, files: &["error", "turn", "gate"] },
+    Row { number: 1, files: &["error", "turn", "gate", "draining"] },
     Row {
         number: 2,
         files: &["timeline", "bin", "budget", "claim", "window", "list", "entry", "settings"],

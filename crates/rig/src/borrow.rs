@@ -120,7 +120,10 @@ pub(crate) fn share(
     root.stamps.make_room();
     let answer = life::InFlight::new(target).map(|call| import(call.driver()));
     let Ok(Import::Mapped(region)) = answer else {
-        life::with_stops(|stops| drain::forget_mapping(&made, stops));
+        life::with_after(|after| {
+            let _draining = target.draining.begin();
+            drain::forget_mapping(&made, after);
+        });
         return match answer? {
             Import::Fault(fault) => Err(life::fault(target, &fault)),
             Import::Mapped(_) | Import::None => Ok(None),

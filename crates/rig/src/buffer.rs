@@ -277,7 +277,7 @@ impl Buffer {
     fn bury(&self) {
         let record = self.at.record();
         let maps: SmallVec<[_; 2]> = record.extra.lock().maps.iter().cloned().collect();
-        life::with_stops(|stops| drain::retire(Arc::clone(record), stops));
+        life::with_after(|after| drain::bury(Arc::clone(record), after));
         maps.iter().for_each(|map| life::drain(&map.device));
         life::drain(&record.owner);
     }

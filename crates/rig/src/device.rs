@@ -11,7 +11,7 @@ pub use crate::device::options::CacheOptions;
 
 use crate::allocation::owner::Owner;
 use crate::budget::Where;
-use crate::drain;
+use crate::drain::{self, After};
 use crate::driver::{Driver, Facts, Kind};
 use crate::entry;
 use crate::error::{Error, Misuse, Result};
@@ -189,11 +189,11 @@ impl Device {
         entry::check("set_budget")?;
         self.owner.heap.lock().books.set_budget_bytes(budget_bytes);
         life::drain(&self.owner);
-        life::with_stops(|stops| {
+        life::with_after(|after| {
             let mut left = self.owner.heap.lock().books.over_bytes();
             for device in cachers(&self.owner) {
                 let kind = cached_kind(&self.owner, &device);
-                drain::empty_cache(&device, stops, |heap| {
+                drain::empty_cache(&device, after, |heap| {
                     if left == 0 {
                         return None;
                     }
@@ -225,8 +225,9 @@ impl Device {
     /// `Misuse` from inside a callback.
     pub fn trim(&self) -> Result<Returned> {
         entry::check("trim")?;
-        life::drain(&self.owner);
-        Ok(returned(life::with_stops(|stops| drain::reclaim(&self.owner, stops))))
+        Ok(self.returning(|after| {
+            drain::reclaim(&self.owner, after);
+        }))
     }
 
     /// Returns everything cached to the driver, Pinned too. What its device may still use follows
@@ -237,11 +238,21 @@ impl Device {
     /// `Misuse` from inside a callback.
     pub fn free_cache(&self) -> Result<Returned> {
         entry::check("free_cache")?;
-        life::drain(&self.owner);
-        Ok(returned(life::with_stops(|stops| {
-            let device = drain::empty_kind(&self.owner, Kind::Device, stops);
-            device.and(drain::empty_kind(&self.owner, Kind::Pinned, stops))
-        })))
+        Ok(self.returning(|after| {
+            drain::empty_kind(&self.owner, Kind::Device, after);
+            drain::empty_kind(&self.owner, Kind::Pinned, after);
+        }))
+    }
+
+    /// Drains, lets `f` take memory out of the cache, and answers what became of it.
+    fn returning(&self, f: impl FnOnce(&mut After)) -> Returned {
+        let owner = &self.owner;
+        let freed_bytes = owner.heap.lock().counters.freed_bytes();
+        life::drain(owner);
+        life::with_after(f);
+        let heap = owner.heap.lock();
+        let returned_bytes = heap.counters.freed_bytes().saturating_sub(freed_bytes);
+        Returned { returned_bytes, pending_bytes: heap.leaving_bytes() }
     }
 
     /// Returns the options of the cache.
@@ -305,6 +316,12 @@ impl Device {
         life::lose(&self.owner, &Arc::from(why));
     }
 
+    /// Drains every device, and waits for the drains that others have begun; for tests.
+    #[doc(hidden)]
+    pub async fn drain_out() {
+        life::drain_out().await;
+    }
+
     /// Checks the invariant of the books (S10.2); for tests.
     #[doc(hidden)]
     pub fn check_books(&self) {
@@ -324,10 +341,6 @@ fn cachers(payer: &Arc<Owner>) -> Vec<Arc<Owner>> {
 /// Returns the kind of memory that `device` caches and `payer` pays for.
 fn cached_kind(payer: &Owner, device: &Owner) -> usize {
     usize::from(device.id != payer.id)
-}
-
-fn returned(emptied: drain::Emptied) -> Returned {
-    Returned { returned_bytes: emptied.returned_bytes, pending_bytes: emptied.pending_bytes }
 }
 
 impl PartialEq for Device {

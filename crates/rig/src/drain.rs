@@ -30,13 +30,23 @@ use smallvec::SmallVec;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-/// Devices whose stop the caller has to run, since a drain left their gates last.
-pub(crate) type Stops = SmallVec<[Arc<Owner>; 1]>;
+/// What a drain leaves for the time when it has nothing in its hands any more.
+#[derive(Default)]
+pub(crate) struct After {
+    /// Keepers of memory that is back, whose destructors may be anything.
+    pub(crate) keepers: SmallVec<[Keeper; 1]>,
+    /// Devices whose stop the caller has to run, since a drain left their gates last.
+    pub(crate) stops: SmallVec<[Arc<Owner>; 1]>,
+}
 
 /// Takes back what callers dropped, and runs what is due.
-pub(crate) fn drain(owner: &Arc<Owner>, stops: &mut Stops) {
+pub(crate) fn drain(owner: &Arc<Owner>, after: &mut After) {
+    if !owner.has_work() {
+        return;
+    }
+    let draining = owner.draining.begin();
     if !owner.returns.is_empty() {
-        owner.returns.take_all().for_each(|record| retire(record, stops));
+        owner.returns.take_all().for_each(|record| retire(record, after));
     }
     if !owner.unmaps.is_empty() {
         owner.unmaps.take_all().for_each(|mapping| end_mapping(mapping));
@@ -50,15 +60,24 @@ pub(crate) fn drain(owner: &Arc<Owner>, stops: &mut Stops) {
     }
     // ORDERING: pairs with `note_due`: what was put there before is found below.
     if owner.due.load(Ordering::Relaxed) && owner.due.swap(false, Ordering::AcqRel) {
-        run_due(owner, stops);
+        run_due(owner, after);
+        drop(draining);
+        run_releases(owner, after);
         if owner.heap.lock().has_due() || !owner.ends.lock().releases.is_empty() {
             owner.note_due();
         }
     }
 }
 
+/// Starts the way back of a dead record.
+pub(crate) fn bury(record: Arc<Allocation>, after: &mut After) {
+    let owner = Arc::clone(&record.owner);
+    let _draining = owner.draining.begin();
+    retire(record, after);
+}
+
 /// Starts the way back of a record that nothing needs any more; does nothing for others.
-pub(crate) fn retire(record: Arc<Allocation>, stops: &mut Stops) {
+fn retire(record: Arc<Allocation>, after: &mut After) {
     if !record.start_return() {
         return;
     }
@@ -96,12 +115,12 @@ pub(crate) fn retire(record: Arc<Allocation>, stops: &mut Stops) {
         owner.heap.lock().given.push(record);
         owner.note_due();
     } else {
-        come_home(record, stops);
+        come_home(record, after);
     }
 }
 
 /// Takes a returning allocation as far as it can go.
-fn come_home(record: Arc<Allocation>, stops: &mut Stops) {
+fn come_home(record: Arc<Allocation>, after: &mut After) {
     let owner = Arc::clone(&record.owner);
     if let Some(point) = blocker(&record) {
         let mut heap = owner.heap.lock();
@@ -119,21 +138,21 @@ fn come_home(record: Arc<Allocation>, stops: &mut Stops) {
     }
     match record.memory {
         Memory::Pool { kind, class } if !owner.track.is_lost() && !record.is_lent() => {
-            keep(&owner, record, kind, class, stops);
+            keep(&owner, record, kind, class, after);
         }
         Memory::Pool { kind, class } => {
             owner.heap.lock().cache.freed_from(kind_index(kind), class);
-            let _ = leave(record, stops);
+            leave(record, after);
         }
         _ => {
-            let _ = leave(record, stops);
+            leave(record, after);
         }
     }
 }
 
 /// Puts an allocation into the cache, or past it if its payer is over budget; what is on top of
 /// the cache's bounds leaves (S9.10).
-fn keep(owner: &Arc<Owner>, record: Arc<Allocation>, kind: Kind, class: Class, stops: &mut Stops) {
+fn keep(owner: &Arc<Owner>, record: Arc<Allocation>, kind: Kind, class: Class, after: &mut After) {
     record.retire();
     record.stamps.forget_done();
     let mut leaving = Leaving::new();
@@ -151,18 +170,15 @@ fn keep(owner: &Arc<Owner>, record: Arc<Allocation>, kind: Kind, class: Class, s
             leaving.push(record);
         }
     }
-    for record in leaving {
-        let _ = leave(record, stops);
-    }
+    leaving.into_iter().for_each(|record| leave(record, after));
 }
 
-/// Trims the cache ahead of an allocation that the driver is about to make (S9.10).
-pub(crate) fn make_way(owner: &Arc<Owner>, coming_bytes: u64, stops: &mut Stops) {
+/// Trims the cache, ahead of an allocation that the driver is about to make (S9.10).
+pub(crate) fn make_way(owner: &Arc<Owner>, coming_bytes: u64, after: &mut After) {
+    let _draining = owner.draining.begin();
     let mut leaving = Leaving::new();
     trim_to_cap(&mut owner.heap.lock(), owner, coming_bytes, &mut leaving);
-    for record in leaving {
-        let _ = leave(record, stops);
-    }
+    leaving.into_iter().for_each(|record| leave(record, after));
 }
 
 /// Takes what is on top of the cache's bounds out of it, by trim order.
@@ -200,105 +216,82 @@ pub(crate) fn with_payer<R>(
 /// the driver.
 pub(crate) fn empty_cache(
     owner: &Arc<Owner>,
-    stops: &mut Stops,
+    after: &mut After,
     mut pop: impl FnMut(&mut Heap) -> Option<(Arc<Allocation>, usize, Class)>,
-) -> Emptied {
-    let mut emptied = Emptied::default();
+) {
+    let _draining = owner.draining.begin();
     loop {
         let record = {
             let mut heap = owner.heap.lock();
-            let Some((record, kind, class)) = pop(&mut heap) else { return emptied };
+            let Some((record, kind, class)) = pop(&mut heap) else { return };
             taken_out(&mut heap, owner, kind_of(kind), class);
             record
         };
-        emptied.add(record, stops);
+        leave(record, after);
     }
 }
 
-/// Sends everything cached of a kind to the driver.
-pub(crate) fn empty_kind(owner: &Arc<Owner>, kind: Kind, stops: &mut Stops) -> Emptied {
-    let mut taken = Vec::new();
-    {
-        let mut heap = owner.heap.lock();
-        heap.cache.pop_all_of(kind_index(kind), |record, class| taken.push((record, class)));
-        for (_, class) in &taken {
-            taken_out(&mut heap, owner, kind, *class);
-        }
-    }
-    let mut emptied = Emptied::default();
-    taken.into_iter().for_each(|(record, _)| emptied.add(record, stops));
-    emptied
+/// Sends everything cached of a kind to the driver; answers its bytes.
+pub(crate) fn empty_kind(owner: &Arc<Owner>, kind: Kind, after: &mut After) -> u64 {
+    take_out(owner, after, |heap, taken| {
+        let index = kind_index(kind);
+        heap.cache.pop_all_of(index, |record, class| taken.push((record, index, class)));
+    })
 }
 
 /// Sends to the driver what the usage windows of the bins say (S9.14).
-pub(crate) fn reclaim(owner: &Arc<Owner>, stops: &mut Stops) -> Emptied {
-    let mut taken = Vec::new();
+pub(crate) fn reclaim(owner: &Arc<Owner>, after: &mut After) {
+    take_out(owner, after, |heap, taken| {
+        heap.cache.reclaim(|record, kind, class| taken.push((record, kind, class)));
+    });
+}
+
+type Taken = Vec<(Arc<Allocation>, usize, Class)>;
+
+/// Sends to the driver what `take` takes out of the cache, all at once; answers its bytes.
+fn take_out(
+    owner: &Arc<Owner>,
+    after: &mut After,
+    take: impl FnOnce(&mut Heap, &mut Taken),
+) -> u64 {
+    let _draining = owner.draining.begin();
+    let mut taken = Taken::new();
     {
         let mut heap = owner.heap.lock();
-        heap.cache.reclaim(|record, kind, class| taken.push((record, kind, class)));
+        take(&mut heap, &mut taken);
         for (_, kind, class) in &taken {
             taken_out(&mut heap, owner, kind_of(*kind), *class);
         }
     }
-    let mut emptied = Emptied::default();
-    taken.into_iter().for_each(|(record, ..)| emptied.add(record, stops));
-    emptied
-}
-
-/// What became of allocations taken out of a cache.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Emptied {
-    pub(crate) returned_bytes: u64,
-    pub(crate) pending_bytes: u64,
-}
-
-impl Emptied {
-    /// Returns the sums of both.
-    pub(crate) fn and(self, other: Self) -> Self {
-        Self {
-            returned_bytes: self.returned_bytes + other.returned_bytes,
-            pending_bytes: self.pending_bytes + other.pending_bytes,
-        }
-    }
-
-    fn add(&mut self, record: Arc<Allocation>, stops: &mut Stops) {
-        let bytes = record.charged();
-        if leave(record, stops) {
-            self.returned_bytes += bytes;
-        } else {
-            self.pending_bytes += bytes;
-        }
-    }
+    let bytes = taken.iter().map(|(_, _, class)| class.bytes()).sum();
+    taken.into_iter().for_each(|(record, ..)| leave(record, after));
+    bytes
 }
 
 /// Sends an allocation to its driver once its device reached all it has submitted now (S9.4).
-/// Answers whether it is there already.
-fn leave(record: Arc<Allocation>, stops: &mut Stops) -> bool {
+fn leave(record: Arc<Allocation>, after: &mut After) {
     let owner = Arc::clone(&record.owner);
     let submitted = owner.track.submitted();
     if owner.has_timeline() && owner.track.reached() < submitted && !owner.track.is_settled() {
         owner.heap.lock().leaving.push_back((submitted, record));
-        owner.note_due();
-        return false;
+        return owner.note_due();
     }
-    give_back(record, stops)
+    give_back(record, after);
 }
 
 /// Gives an allocation back to its driver or keeper, with no call beside the driver's stop.
-fn give_back(record: Arc<Allocation>, stops: &mut Stops) -> bool {
+fn give_back(record: Arc<Allocation>, after: &mut After) {
     let owner = Arc::clone(&record.owner);
     let entered = owner.gate.enter();
     if !entered && !owner.track.is_settled() {
         owner.heap.lock().leaving.push_back((VALUE_MAX, record));
-        owner.note_due();
-        return false;
+        return owner.note_due();
     }
     let started = now_ns();
     if record.region != Region::default() {
         owner.driver.free(record.region);
     }
-    let keeper = record.extra.lock().keeper.take();
-    drop_keeper(keeper);
+    after.keepers.extend(record.extra.lock().keeper.take());
     if record.charged() > 0 {
         let spent = now_ns() - started;
         let mut heap = owner.heap.lock();
@@ -314,15 +307,12 @@ fn give_back(record: Arc<Allocation>, stops: &mut Stops) -> bool {
     }
     record.leave_roster();
     if entered && owner.gate.leave() == Duty::Stop {
-        stops.push(owner);
+        after.stops.push(owner);
     }
-    true
 }
 
-fn drop_keeper(keeper: Option<Keeper>) {
-    if keeper.is_none() {
-        return;
-    }
+/// Drops what kept wrapped memory alive, with nothing in a drain's hands.
+pub(crate) fn drop_keeper(keeper: Keeper) {
     let dropped = std::panic::catch_unwind(AssertUnwindSafe(|| {
         entry::inside("a keeper's destructor", || drop(keeper));
     }));
@@ -351,11 +341,11 @@ fn blocker(record: &Allocation) -> Option<Point> {
     found
 }
 
-fn run_due(owner: &Arc<Owner>, stops: &mut Stops) {
+fn run_due(owner: &Arc<Owner>, after: &mut After) {
     let stopped = owner.is_stopped();
     if stopped {
         for kind in [Kind::Device, Kind::Pinned] {
-            let _ = empty_kind(owner, kind, stops);
+            empty_kind(owner, kind, after);
         }
     }
     if owner.track.is_settled() {
@@ -367,10 +357,10 @@ fn run_due(owner: &Arc<Owner>, stops: &mut Stops) {
                     *state = MapState::Due;
                 }
             });
-            release_mapping(&mapping, u64::MAX, stops);
+            release_mapping(&mapping, u64::MAX, after);
         }
     }
-    passed_points(owner).into_iter().for_each(|record| come_home(record, stops));
+    passed_points(owner).into_iter().for_each(|record| come_home(record, after));
     let settled = owner.track.is_settled();
     let reached = owner.track.reached();
     let gone = |value: u64| settled || (!owner.track.is_lost() && value <= reached);
@@ -378,15 +368,14 @@ fn run_due(owner: &Arc<Owner>, stops: &mut Stops) {
     loop {
         let mapping = pop_due(&mut owner.heap.lock().unmapping, gone);
         let Some(mapping) = mapping else { break };
-        release_mapping(&mapping, most, stops);
+        release_mapping(&mapping, most, after);
     }
     loop {
         let record = pop_due(&mut owner.heap.lock().leaving, gone);
         let Some(record) = record else { break };
-        let _ = give_back(record, stops);
+        give_back(record, after);
     }
-    take_given(owner, stops);
-    run_releases(owner, stops);
+    take_given(owner, after);
 }
 
 fn pop_due<T>(
@@ -421,25 +410,25 @@ fn passed_points(owner: &Owner) -> Vec<Arc<Allocation>> {
 }
 
 /// Takes back lent memory that the program let go of, or whose device is gone.
-fn take_given(owner: &Arc<Owner>, stops: &mut Stops) {
+fn take_given(owner: &Arc<Owner>, after: &mut After) {
     let given = std::mem::take(&mut owner.heap.lock().given);
     for record in given {
         let settled = owner.track.is_settled();
         let entered = owner.gate.enter();
         let gone = settled || entered && owner.driver.let_go(record.region);
         if entered && owner.gate.leave() == Duty::Stop {
-            stops.push(Arc::clone(owner));
+            after.stops.push(Arc::clone(owner));
         }
         if !gone {
             owner.heap.lock().given.push(record);
             continue;
         }
-        come_home(record, stops);
+        come_home(record, after);
     }
 }
 
 /// Runs the releases of values that are done, or of a settled device.
-fn run_releases(owner: &Arc<Owner>, stops: &mut Stops) {
+fn run_releases(owner: &Arc<Owner>, after: &mut After) {
     let settled = owner.track.is_settled();
     let reached = owner.track.reached();
     loop {
@@ -452,7 +441,7 @@ fn run_releases(owner: &Arc<Owner>, stops: &mut Stops) {
             pop_due(&mut owner.ends.lock().releases, |value| settled || value <= reached);
         let ran = release.map(|release| release.done());
         if entered && owner.gate.leave() == Duty::Stop {
-            stops.push(Arc::clone(owner));
+            after.stops.push(Arc::clone(owner));
         }
         if ran.is_none() {
             return;

@@ -208,6 +208,7 @@ mod copy;
 mod create;
 mod device;
 mod drain;
+mod draining;
 pub mod driver;
 pub mod drivers;
 mod entry;

@@ -12,7 +12,7 @@
 
 use crate::allocation::owner::Owner;
 use crate::budget::Where;
-use crate::drain::{self, Stops};
+use crate::drain::{self, After};
 use crate::driver::{Driver, Fault, Stopped};
 use crate::error::{Error, Misuse, Result};
 use crate::gate::Duty;
@@ -301,20 +301,28 @@ pub(crate) fn drain_all() {
 }
 
 fn drain_one(owner: &Arc<Owner>) {
-    let mut stops = Stops::new();
-    drain::drain(owner, &mut stops);
-    stops.iter().for_each(stop);
+    with_after(|after| drain::drain(owner, after));
     if cfg!(debug_assertions) {
         owner.heap.lock().books.check();
     }
 }
 
-/// Runs what a drain's helper does, and the stops that fall to it.
-pub(crate) fn with_stops<R>(f: impl FnOnce(&mut Stops) -> R) -> R {
-    let mut stops = Stops::new();
-    let answer = f(&mut stops);
-    stops.iter().for_each(stop);
+/// Runs what a drain or its helper does, and then what falls to it with nothing in its hands.
+pub(crate) fn with_after<R>(f: impl FnOnce(&mut After) -> R) -> R {
+    let mut after = After::default();
+    let answer = f(&mut after);
+    after.keepers.into_iter().for_each(drain::drop_keeper);
+    after.stops.iter().for_each(stop);
     answer
+}
+
+/// Drains every device, and waits for the drains that others have begun: what they took off a
+/// list is at home then, or waits for its point.
+pub(crate) async fn drain_out() {
+    drain_all();
+    for owner in owners() {
+        owner.draining.wait_out().await;
+    }
 }
 
 /// Calls `f` with each device that stops from now on; once, however often it is told.

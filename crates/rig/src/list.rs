@@ -82,8 +82,9 @@ impl<T: Linked> List<T> {
 
     /// Takes everything, oldest first.
     pub(crate) fn take_all(&self) -> Items<T> {
-        // ORDERING: acquires what the pushes released.
-        let mut newest = self.head.swap(ptr::null_mut(), Ordering::Acquire);
+        // ORDERING: acquires what the pushes released. Releases that this drain has begun, to who
+        // finds the list empty and waits for it.
+        let mut newest = self.head.swap(ptr::null_mut(), Ordering::AcqRel);
         let mut oldest = ptr::null_mut();
         while !newest.is_null() {
             // SAFETY: the pointer stands for a reference that the list gave us with the swap.

@@ -394,7 +394,7 @@ impl Reserved<'_> {
     fn ask(&self) -> Result<Alloc> {
         if let Shape::Pool(_) = self.plan.shape {
             let bytes = self.class.bytes();
-            life::with_stops(|stops| drain::make_way(self.owner, bytes, stops));
+            life::with_after(|after| drain::make_way(self.owner, bytes, after));
         }
         let call = life::InFlight::new(self.owner)?;
         let started = now_ns();

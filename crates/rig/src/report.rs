@@ -102,9 +102,11 @@ pub struct Kept {
 /// What a trim or a freed cache gave back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
 pub struct Returned {
-    /// The bytes that are back at the driver.
+    /// The bytes that went back to the driver meanwhile, those among them that earlier calls left
+    /// pending.
     pub returned_bytes: u64,
-    /// The bytes that go back once the work before them is reached (S9.4).
+    /// The bytes that go back once the work before them is reached (S9.4), whichever call took
+    /// them out.
     pub pending_bytes: u64,
 }
 

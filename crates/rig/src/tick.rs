@@ -208,7 +208,10 @@ fn scan(owner: &Arc<Owner>) -> bool {
         let live = heap.live;
         heap.cache.scan(live)
     };
-    life::with_stops(|stops| drain::reclaim(owner, stops));
+    life::with_after(|after| {
+        drain::reclaim(owner, after);
+        drain::make_way(owner, 0, after);
+    });
     changed
 }
 

@@ -69,6 +69,11 @@ impl Heap {
         self.live.bytes -= bytes;
     }
 
+    /// Returns the bytes that go to the driver once a value is reached.
+    pub(crate) fn leaving_bytes(&self) -> u64 {
+        self.leaving.iter().map(|(_, record)| record.charged()).sum()
+    }
+
     /// Whether a drain has something to look at again.
     pub(crate) fn has_due(&self) -> bool {
         !(self.pending.is_empty()

@@ -4,7 +4,7 @@
 //! is called with no lock held, and beside no stop.
 
 use crate::allocation::mapping::{MapState, Mapping};
-use crate::drain::{Stops, come_home};
+use crate::drain::{After, come_home};
 use crate::gate::Duty;
 use crate::sync::Ordering;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) fn end_mapping(mapping: Arc<Mapping>) {
 }
 
 /// Releases a mapping that is still due at `value`.
-pub(crate) fn release_mapping(mapping: &Arc<Mapping>, value: u64, stops: &mut Stops) {
+pub(crate) fn release_mapping(mapping: &Arc<Mapping>, value: u64, after: &mut After) {
     let device = &mapping.device;
     let releases = mapping.with_root(|root, _| {
         let mut state = mapping.state.lock();
@@ -51,13 +51,13 @@ pub(crate) fn release_mapping(mapping: &Arc<Mapping>, value: u64, stops: &mut St
     }
     device.driver.release(mapping.region());
     if entered && device.gate.leave() == Duty::Stop {
-        stops.push(Arc::clone(device));
+        after.stops.push(Arc::clone(device));
     }
-    forget_mapping(mapping, stops);
+    forget_mapping(mapping, after);
 }
 
 /// Takes a mapping that is gone out of all records, and lets the memory go on its way.
-pub(crate) fn forget_mapping(mapping: &Arc<Mapping>, stops: &mut Stops) {
+pub(crate) fn forget_mapping(mapping: &Arc<Mapping>, after: &mut After) {
     mapping.device.heap.lock().maps.leave(mapping.place.load(Ordering::Relaxed));
     let parked = mapping.with_root(|root, extra| {
         *mapping.state.lock() = MapState::Released;
@@ -66,6 +66,6 @@ pub(crate) fn forget_mapping(mapping: &Arc<Mapping>, stops: &mut Stops) {
         parked.then(|| Arc::clone(root))
     });
     if let Some(root) = parked {
-        come_home(root, stops);
+        come_home(root, after);
     }
 }

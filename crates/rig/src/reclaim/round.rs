@@ -30,17 +30,17 @@ pub(crate) async fn reclaim(owner: &Arc<Owner>, plan: &Plan, number: u64, lack: 
 
 async fn run(owner: &Arc<Owner>, plan: &Plan, number: u64, lack: Lack) -> Round {
     let payer = payer_of(owner, plan);
-    life::drain_all();
+    life::drain_out().await;
     let mut round = Round::default();
     for (point, bytes) in holding_back(payer) {
         round.waited_bytes += bytes;
         let _ = wait::reach_point(point).await;
     }
     let before = payer.heap.lock().books.bytes_in(Where::Returning);
-    life::drain_all();
+    life::drain_out().await;
     if number > 1 {
         collector::run_all();
-        life::drain_all();
+        life::drain_out().await;
     }
     let after = payer.heap.lock().books.bytes_in(Where::Returning);
     let nth = if number == ROUNDS { Try::Last } else { Try::Later };
@@ -108,12 +108,11 @@ async fn empty_caches(payer: &Arc<Owner>) -> u64 {
             continue;
         }
         let _emptying = Emptying(&device);
-        let emptied = life::with_stops(|stops| drain::empty_kind(&device, kind, stops));
-        if emptied.pending_bytes > 0 {
+        bytes += life::with_after(|after| drain::empty_kind(&device, kind, after));
+        if device.heap.lock().leaving_bytes() > 0 {
             let _ = wait::reach(&device, device.track.submitted()).await;
             life::drain(&device);
         }
-        bytes += emptied.returned_bytes + emptied.pending_bytes;
     }
     bytes
 }

@@ -243,6 +243,11 @@ impl Counters {
         count(&mut self.0.freed_count, &mut self.0.freed_bytes, bytes);
     }
 
+    /// Returns the bytes that the driver took back so far.
+    pub(crate) fn freed_bytes(&self) -> u64 {
+        self.0.freed_bytes
+    }
+
     /// Counts a request served.
     pub(crate) fn served(&mut self, kind: Served) {
         let counted = &mut self.0.kind_counts[kind as usize];
