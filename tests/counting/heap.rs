@@ -1,6 +1,6 @@
 //! S0.8: in a reached wait, and in a prepared submit that does not wait, rig allocates nothing.
 
-use crate::allocations;
+use crate::{Alone, allocations};
 use rig::{Buffer, Device, Point, Prepared, Use, host, run};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -23,6 +23,7 @@ fn used_by(devices: &[Device]) -> Buffer {
 
 #[test]
 fn s0_8_a_reached_wait_on_a_value_or_a_point_allocates_nothing() {
+    let _alone = Alone::new();
     let [device] = devices("s0.8 value", 1).try_into().unwrap();
     let point = device.record_use(&[], &[]).unwrap();
     let count = allocations(|| {
@@ -38,6 +39,7 @@ fn s0_8_a_reached_wait_on_a_value_or_a_point_allocates_nothing() {
 
 #[test]
 fn s0_8_a_reached_wait_on_a_buffer_allocates_nothing_however_many_devices_used_it() {
+    let _alone = Alone::new();
     for many in [0, 1, 2, 9, 40] {
         let h = used_by(&devices(&format!("s0.8 buffer {many}"), many));
         let view = h.view(3, 5).unwrap();
@@ -52,6 +54,7 @@ fn s0_8_a_reached_wait_on_a_buffer_allocates_nothing_however_many_devices_used_i
 
 #[test]
 fn s0_8_a_reached_wait_in_its_async_form_allocates_nothing() {
+    let _alone = Alone::new();
     let all = devices("s0.8 async", 3);
     let h = used_by(&all);
     let point = h.stamps().write.unwrap();
@@ -74,6 +77,7 @@ fn submits(prepared: &Prepared, run: &[&Buffer], waits: &[Point]) -> u64 {
 
 #[test]
 fn s0_8_a_prepared_submit_that_does_not_wait_allocates_nothing() {
+    let _alone = Alone::new();
     let [device, other] = devices("s0.8 submit", 2).try_into().unwrap();
     let fixed: Vec<Buffer> = (0..13).map(|_| device.create_buffer(64).unwrap()).collect();
     let given: Vec<Buffer> = (0..13).map(|_| device.create_buffer(64).unwrap()).collect();
@@ -92,6 +96,7 @@ fn s0_8_a_prepared_submit_that_does_not_wait_allocates_nothing() {
 
 #[test]
 fn s0_8_the_first_submit_on_memory_that_others_used_allocates_nothing_either() {
+    let _alone = Alone::new();
     let all = devices("s0.8 first", 4);
     let h = host().create_buffer(64 << 10).unwrap();
     let each: Vec<Prepared> = all

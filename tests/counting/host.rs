@@ -1,34 +1,13 @@
-//! What the host pays for: staging, Pinned memory, host buffers. One test at a time.
+//! What the host pays for: staging, Pinned memory, host buffers.
 
+use crate::Alone;
 use rig::driver::{Addressed, Kind};
 use rig::{Buffer, Device, DeviceStats, Error, copy_async, host};
 use rig_support::{Call, Opened, Script, drain};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
-
-/// Keeps the other tests of this file away, and gives the host its budget back.
-struct Alone {
-    /// Guards the host's figures.
-    _lock: MutexGuard<'static, ()>,
-}
-
-impl Alone {
-    fn new() -> Self {
-        static ALONE: Mutex<()> = Mutex::new(());
-        let lock = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        drain(&host());
-        host().free_cache().unwrap();
-        Self { _lock: lock }
-    }
-}
-
-impl Drop for Alone {
-    fn drop(&mut self) {
-        host().set_budget(u64::MAX).unwrap();
-    }
-}
 
 fn stats() -> DeviceStats {
     drain(&host());
@@ -229,6 +208,23 @@ fn s9_11_a_host_buffer_that_was_cached_serves_the_next() {
     let served = stats().kind_counts;
     let next = host().create_buffer(100_001).unwrap();
     assert_eq!((address(&next), host().stats().kind_counts[0]), (at, served[0] + 1));
+}
+
+#[test]
+fn s9_1_a_drain_serves_the_host_and_lost_devices_that_still_hold_something() {
+    let _alone = Alone::new();
+    let open = |name: &str| Script::new(name).addressed(Addressed::Always).open();
+    let [d, e] = ["s9.1 lost", "s9.1 other"].map(open);
+    let x = d.create_buffer(1 << 20).unwrap();
+    d.device_lost("on purpose");
+    let kept = Arc::new(());
+    let mut bytes = vec![0; 8];
+    // SAFETY: the keeper has the bytes until it is dropped, and nobody else reaches them.
+    let h = unsafe { rig::wrap_raw(bytes.as_mut_ptr(), 8, (Arc::clone(&kept), bytes)) };
+    drop((x, h));
+    assert_eq!((d.held(), Arc::strong_count(&kept)), (1 << 20, 2));
+    drain(&e);
+    assert_eq!((d.held(), Arc::strong_count(&kept)), (0, 1));
 }
 
 /// What is held for devices of S10.2, from what their driver handed out.

@@ -4,8 +4,34 @@
 mod heap;
 mod host;
 
+use rig::host;
+use rig_support::drain;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Keeps the other tests away, and gives the host its budget back.
+struct Alone {
+    /// Guards the process's figures.
+    _lock: MutexGuard<'static, ()>,
+}
+
+impl Alone {
+    fn new() -> Self {
+        /// Guards the process's figures.
+        static ALONE: Mutex<()> = Mutex::new(());
+        let lock = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        drain(&host());
+        host().free_cache().unwrap();
+        Self { _lock: lock }
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        host().set_budget(u64::MAX).unwrap();
+    }
+}
 
 /// The system's allocator, which counts what each thread asks it for.
 struct Counting;

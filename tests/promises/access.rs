@@ -301,7 +301,10 @@ fn s6_5_the_bytes_themselves_are_there_for_who_vouches() {
         assert_eq!(export.bytes(), &pattern(64, 2)[1..9]);
         export.bytes_mut().fill(4);
     }
-    assert_eq!(bytes_of(&x)[..10], [&[3 * 21][..], &[4; 8], &pattern(64, 2)[9..10]].concat());
+    assert_eq!(
+        bytes_of(&x)[..10],
+        [&pattern(64, 2)[..1], &[4; 8], &pattern(64, 2)[9..10]].concat()
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What the tests of promises share: futures polled by hand, bytes to tell apart, halves of their
 //! own, and what an answer says.
 
+use rig::bytes::page_bytes;
 use rig::{Buffer, Device, Error, Misuse, Result, host};
 use rig_support::Script;
 use std::fmt::Debug;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Polls a future once; nobody wakes it.
 pub(crate) fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
@@ -78,12 +79,18 @@ pub(crate) fn own_halves(script: Script) -> Script {
 /// Returns a size of halves that no other test uses: whole pages, 128 KiB or more.
 pub(crate) fn fresh_half_bytes() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(128 << 10);
-    NEXT.fetch_add(64 << 10, Ordering::Relaxed)
+    NEXT.fetch_add(page_bytes(), Ordering::Relaxed)
 }
 
 /// Returns bytes that differ from place to place, and by seed.
 pub(crate) fn pattern(len: u64, seed: u64) -> Vec<u8> {
-    (0..len).map(|at| (at * 7 + at / 251 + seed * 31 + 1) as u8).collect()
+    let word = |at: u64| {
+        (at + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ seed.wrapping_mul(0x0101_0101_0101_0101)
+    };
+    let mut bytes = Vec::with_capacity(len as usize + 8);
+    (0..len.div_ceil(8)).for_each(|at| bytes.extend_from_slice(&word(at).to_le_bytes()));
+    bytes.truncate(len as usize);
+    bytes
 }
 
 /// Makes a buffer of these bytes.
@@ -103,6 +110,15 @@ pub(crate) fn bytes_of(buffer: &Buffer) -> Vec<u8> {
     let mut bytes = vec![0; buffer.len() as usize];
     buffer.blit_to(0, &mut bytes).expect("any buffer gives its bytes");
     bytes
+}
+
+/// Waits until something is so: the drain of a lost device may run on any thread.
+pub(crate) fn soon(what: &str, is_so: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < WATCHDOG, "{what} takes too long");
+        std::thread::yield_now();
+    }
 }
 
 /// How long anything may take before a test gives up.

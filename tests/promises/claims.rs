@@ -340,6 +340,7 @@ fn s5_2_a_read_claim_raises_death_and_every_loss_that_is_not_done() {
         drop(done.claim_read().unwrap());
         device.control.open_calls(Call::Stop);
     });
+    device.close().expect("a close waits for the stop");
     drop(read.claim_read().expect("the settled device's read is dropped"));
     assert_eq!(lost(x.claim_read()).1, "on purpose");
 }
