@@ -127,9 +127,18 @@ pub(crate) fn fault(owner: &Arc<Owner>, fault: &Fault) -> Error {
 
 /// Loses a device; the first reason is kept, and later calls do nothing.
 pub(crate) fn lose(owner: &Arc<Owner>, why: &Arc<str>) {
-    if owner.is_host() || !owner.track.lose(why) {
-        return;
+    if mark(owner, why) {
+        end(owner, why);
     }
+}
+
+/// Marks a device lost; true for the first reason alone.
+fn mark(owner: &Owner, why: &Arc<str>) -> bool {
+    !owner.is_host() && owner.track.lose(why)
+}
+
+/// Tells everybody that a device is lost now, and stops it.
+fn end(owner: &Arc<Owner>, why: &Arc<str>) {
     tracing::debug!(device = %owner.name, %why, "device lost");
     if profile::active() {
         profile::record(&Event::now(What::Loss(Arc::clone(why)), owner.id));
@@ -345,7 +354,9 @@ pub fn fail(why: &str) {
         let mut failure = FAILURE.lock();
         failure.get_or_insert_with(|| (Arc::from("every device"), Arc::clone(&why)));
     }
-    owners().iter().for_each(|owner| lose(owner, &why));
+    // All are marked before one ends: its end takes others along, which have this reason too.
+    let lost: Vec<_> = owners().into_iter().filter(|owner| mark(owner, &why)).collect();
+    lost.iter().for_each(|owner| end(owner, &why));
 }
 
 /// Returns the first loss of the process that was no close, or the reason of an earlier [`fail`]:

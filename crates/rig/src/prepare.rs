@@ -276,7 +276,7 @@ impl Builder {
     ///   a dead buffer, copies of two lengths or overlapping, launch arguments above 4,096 bytes or
     ///   not host-addressed, an index of a run buffer above 65,535, work that the driver rejects.
     /// - `Unsupported`: the host and devices of files take no submissions.
-    /// - `Lost`: the device is lost.
+    /// - `Lost`: the device is lost, or the one whose memory a fixed buffer is.
     pub fn build(self) -> Result<Prepared> {
         entry::check(CALL)?;
         let owner = Arc::clone(&self.device.owner);
@@ -303,6 +303,11 @@ impl Builder {
         }
         check_usable(CALL, self.fixed())?;
         life::check_lost(&owner)?;
+        for (named, _) in &self.named {
+            if let Named::Fixed(buffer) = named {
+                buffer.check_devices()?;
+            }
+        }
         self.finish(owner)
     }
 
