@@ -1,6 +1,8 @@
 //! A process opens at most 65,535 devices (S1.5), so this is a binary of its own, where one story
 //! is told first and each test asks for a part of it.
 
+#![cfg(test)]
+
 use rig::{Device, Error, Opener, devices, failure, host, memory};
 use rig_support::Script;
 use std::sync::LazyLock;

@@ -1,6 +1,8 @@
 //! The end of every device by `fail` (S12.6, and Close and fail of S15). A process fails once, so
 //! this is a binary of its own, where one story is told first and each test asks for a part of it.
 
+#![cfg(test)]
+
 use rig::driver::{Driver, Fault};
 use rig::{Device, Error, Opener, copy, fail, failure, host, memory};
 use rig_support::{Call, Opened, Script};

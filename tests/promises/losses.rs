@@ -13,6 +13,9 @@ fn submit_empty(device: &Opened) -> rig::Result<Point> {
     device.prepare().build()?.submit(&[], &[])
 }
 
+/// A call on a device.
+type CallOn = fn(&Opened) -> rig::Result<()>;
+
 /// Device d reads host memory as its next value.
 fn read_by(d: &Opened) -> Buffer {
     let h = host().create_buffer(LEN).unwrap();
@@ -23,7 +26,7 @@ fn read_by(d: &Opened) -> Buffer {
 
 #[test]
 fn s12_1_a_fault_of_any_driver_call_loses_the_device_with_its_reason() {
-    let calls: [(&str, fn(&Opened) -> rig::Result<()>); 6] = [
+    let calls: [(&str, CallOn); 6] = [
         ("allocation", |d| d.create_buffer(8).map(drop)),
         ("mapping", |d| host().create_buffer(LEN)?.borrow(d).map(drop)),
         ("load", |d| d.kernel(rig::memory::function("none", |_| ())).map(drop)),

@@ -3,6 +3,8 @@
 //! Tests run side by side in one process: each device has a name of its own, and each test that
 //! copies through staging has halves of its own.
 
+#![cfg(test)]
+
 mod access;
 mod bench;
 mod borrows;

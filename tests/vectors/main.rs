@@ -3,6 +3,8 @@
 //!
 //! Vectors share the names of their devices, and the host's counts: one lock serializes them.
 
+#![cfg(test)]
+
 mod budget;
 mod copies;
 mod loss;

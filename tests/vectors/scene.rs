@@ -14,6 +14,7 @@ pub(crate) const FLOATS: usize = 65_536;
 
 /// Keeps other vectors away: their devices have the same names, and the host counts for all.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    /// Guards the names of devices and the host's counts, while one vector runs.
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }

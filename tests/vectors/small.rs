@@ -116,7 +116,7 @@ fn s14_what_is_claimed_a_view_wrapped_or_exported_is_never_exclusive() {
 }
 
 #[test]
-fn s14_96_mib_and_4_096_bytes_go_in_four_pieces() {
+fn s14_a_copy_of_96_mib_and_4_096_bytes_takes_four_pieces() {
     let _alone = alone();
     let half_bytes = 32 * MIB;
     let script = Script::new("d").facts(|facts| set_half(facts, half_bytes)).silent();
