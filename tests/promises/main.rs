@@ -8,6 +8,7 @@
 mod access;
 mod bench;
 mod borrows;
+mod budgets;
 mod buffers;
 mod builder;
 mod cache;
@@ -31,6 +32,7 @@ mod opening;
 mod order;
 mod prepared;
 mod reentrancy;
+mod reports;
 mod returns;
 mod rules;
 mod staging;
