@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn s9_7_the_computed_index_is_the_one_a_search_finds() {
         for bins in BOTH {
-            for len_bytes in lengths() {
+            for len_bytes in lengths().into_iter().step_by(if cfg!(miri) { 97 } else { 1 }) {
                 let found = (0..count_of(bins))
                     .map(|index| Bin { index, bytes: bytes_of(bins, index).unwrap() })
                     .find(|bin| bin.bytes >= len_bytes);
