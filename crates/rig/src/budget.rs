@@ -357,7 +357,7 @@ mod tests {
     fn s10_3_no_sequence_of_moves_takes_held_above_the_budget() {
         let mut state = 0x2545_F491_4F6C_DD1D_u64;
         let mut budget = Budget::new(1_000);
-        for _ in 0..20_000 {
+        for _ in 0..if cfg!(miri) { 500 } else { 20_000 } {
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
@@ -381,6 +381,6 @@ mod tests {
             assert!(budget.held() + budget.bytes_in(Where::Reserved) <= 1_000);
             assert_eq!(HELD.map(|place| budget.bytes_in(place)).iter().sum::<u64>(), budget.held());
         }
-        assert!(budget.peaks().held_bytes > 900);
+        assert!(budget.peaks().held_bytes > if cfg!(miri) { 0 } else { 900 });
     }
 }
