@@ -14,11 +14,14 @@
 //! Any thread may hold a [`Ref`]. Dropping one takes no lock (S4.13). Locks by rank: a record's
 //! `extra`, then a heap (a device's before the host's), then leaf locks.
 
+mod extra;
 pub(crate) mod heap;
 pub(crate) mod mapping;
 pub(crate) mod owner;
 
-use crate::allocation::mapping::Mapping;
+pub(crate) use crate::allocation::extra::{Extra, Keeper, Tag};
+
+use crate::allocation::extra::Rare;
 use crate::allocation::owner::Owner;
 use crate::budget::Where;
 use crate::bytes::HostBytes;
@@ -27,8 +30,7 @@ use crate::claim::{Ask, Claims, Pass};
 use crate::driver::{Addressed, Kind, Region};
 use crate::list::{Link, Linked, List};
 use crate::stamp::Stamps;
-use crate::sync::{AtomicU32, AtomicU64, BoxAny, Mutex, Ordering};
-use std::panic::Location;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 
 /// A range of a driver's memory and all that is known of its use.
@@ -51,12 +53,10 @@ pub(crate) struct Allocation {
     pub(crate) memory: Memory,
     /// The bytes asked for; changes when the memory serves the next buffer.
     len: AtomicU64,
-    /// The `Claims` object that holds the exclusive claim, or 0.
-    pub(crate) holder: AtomicU64,
     /// Its place in the payer's roster.
     roster: AtomicU32,
-    /// Guards what few allocations have.
-    pub(crate) extra: Mutex<Extra>,
+    /// What few allocations have.
+    pub(crate) extra: Rare,
 }
 
 /// Where an allocation's memory comes from, and so where it goes.
@@ -79,30 +79,6 @@ pub(crate) enum Memory {
     File,
     /// No bytes at all (S4.3).
     Empty,
-}
-
-/// What few allocations have.
-#[derive(Default)]
-pub(crate) struct Extra {
-    /// The mappings on other devices.
-    pub(crate) maps: Vec<Arc<Mapping>>,
-    /// Whether the way home waits for the last mapping's release.
-    pub(crate) parked: bool,
-    pub(crate) tag: Tag,
-    /// Why the allocation is dead.
-    pub(crate) why: Option<Arc<str>>,
-    /// What keeps wrapped memory alive.
-    pub(crate) keeper: Option<Keeper>,
-}
-
-/// What keeps wrapped memory alive; dropped in a drain, after the memory's return.
-pub(crate) type Keeper = BoxAny;
-
-/// How people find an allocation again.
-#[derive(Clone, Default, Debug)]
-pub(crate) struct Tag {
-    pub(crate) label: Option<Arc<str>>,
-    pub(crate) site: Option<&'static Location<'static>>,
 }
 
 /// What an allocation is made of.
@@ -131,9 +107,8 @@ impl Allocation {
             bytes: parts.bytes,
             memory: parts.memory,
             len: AtomicU64::new(parts.len),
-            holder: AtomicU64::new(0),
             roster: AtomicU32::new(0),
-            extra: Mutex::new(Extra::default()),
+            extra: Rare::new(),
         });
         if made.memory.is_outside() {
             made.claims.set_outside();
@@ -152,20 +127,18 @@ impl Allocation {
     pub(crate) fn serve(&self, len: u64, tag: Tag) {
         self.len.store(len, Ordering::Relaxed);
         self.stamps.forget_done();
-        let mut flags = self.flags.load(Ordering::Relaxed) & READ_ONLY;
         if tag.label.is_some() || tag.site.is_some() {
             self.extra.lock().tag = tag;
-            flags |= TAGGED;
         }
+        let flags = self.flags.load(Ordering::Relaxed) & READ_ONLY;
         self.flags.store(flags, Ordering::Relaxed);
     }
 
     /// Forgets what belonged to the last buffer. Nobody else has the allocation.
     pub(crate) fn retire(&self) {
         self.claims.reset();
-        if self.has(TAGGED) {
-            self.extra.lock().tag = Tag::default();
-        }
+        self.stamps.forget_done();
+        self.extra.if_made(|extra| extra.tag = Tag::default());
     }
 
     /// Returns the bytes asked for.
@@ -308,22 +281,21 @@ impl Allocation {
             bytes: self.bytes,
             memory: self.memory,
             len: AtomicU64::new(self.len()),
-            holder: AtomicU64::new(0),
             roster: AtomicU32::new(self.roster.load(Ordering::Relaxed)),
-            extra: Mutex::new(Extra::default()),
+            extra: Rare::new(),
         });
         if self.claims.is_outside() {
             made.claims.set_outside();
         }
         made.stamps.take_over(&self.stamps);
-        {
+        self.extra.if_made(|old| {
             // Mappings change their root under its lock, so that each finds itself there. Nobody
             // else has the new record, whose lock comes second.
-            let (mut old, mut new) = (self.extra.lock(), made.extra.lock());
+            let mut new = made.extra.lock();
             (new.maps, new.keeper) = (std::mem::take(&mut old.maps), old.keeper.take());
             new.tag = old.tag.clone();
             new.maps.iter().for_each(|map| *map.root.lock() = Arc::clone(&made));
-        }
+        });
         let mut heap = self.payer().heap.lock();
         heap.roster.replace(self.roster.load(Ordering::Relaxed), Arc::downgrade(&made));
         drop(heap);
@@ -344,12 +316,14 @@ impl Allocation {
 
     /// Returns why the allocation is dead.
     pub(crate) fn why_dead(&self) -> Arc<str> {
-        self.extra.lock().why.clone().unwrap_or_else(|| Arc::from("freed"))
+        let why = self.extra.if_made(|extra| extra.why.clone()).flatten();
+        why.unwrap_or_else(|| Arc::from("freed"))
     }
 
     /// Whether an access by `token`'s object passes under the exclusive claim.
     pub(crate) fn pass(&self, token: u64) -> Pass {
-        let holds = token != 0 && self.holder.load(Ordering::Relaxed) == token;
+        let held_by = |extra: &mut Extra| extra.holder == token;
+        let holds = token != 0 && self.extra.if_made(held_by) == Some(true);
         if holds { Pass::Exclusive } else { Pass::No }
     }
 
@@ -490,4 +464,3 @@ const RETURNING: u64 = 1 << 63;
 const READ_ONLY: u32 = 1;
 const LENT: u32 = 2;
 const GIVEN: u32 = 4;
-const TAGGED: u32 = 8;

@@ -6,7 +6,7 @@
 
 use crate::buffer::{Buffer, Use};
 use crate::copy::copy_async;
-use crate::create::BufferBuilder;
+use crate::create::{Begun, BufferBuilder};
 use crate::device::{CacheOptions, Device};
 use crate::driver::{Access, Code, Kind};
 use crate::error::Result;
@@ -136,7 +136,10 @@ impl BufferBuilder<'_> {
     ///
     /// Those of [`Device::create_buffer_async`].
     pub fn create(self) -> Result<Buffer> {
-        wait::block_on(self.create_async())
+        match self.begin("create_buffer")? {
+            Begun::Made(buffer) => Ok(buffer),
+            left => wait::block_on(left.finish()),
+        }
     }
 }
 

@@ -139,7 +139,9 @@ pub(crate) fn wrap_foreign(foreign: Foreign) -> Buffer {
         len,
         read_only: foreign.read_only,
     });
-    record.extra.lock().keeper = foreign.keeper;
+    if foreign.keeper.is_some() {
+        record.extra.lock().keeper = foreign.keeper;
+    }
     tick::arm(host_owner());
     Buffer::whole(Ref::new(record), len)
 }
@@ -182,7 +184,7 @@ impl Buffer {
 
     /// Returns the label, if it was given one. A fact.
     pub fn label(&self) -> Option<Arc<str>> {
-        self.at.extra.lock().tag.label.clone()
+        self.at.extra.if_made(|extra| extra.tag.label.clone()).flatten()
     }
 
     /// Whether the buffer is read-only. A fact.
@@ -276,7 +278,8 @@ impl Buffer {
     /// Sends the memory of a dead allocation home, and ends its mappings.
     fn bury(&self) {
         let record = self.at.record();
-        let maps: SmallVec<[_; 2]> = record.extra.lock().maps.iter().cloned().collect();
+        let maps: SmallVec<[_; 2]> =
+            record.extra.if_made(|extra| extra.maps.iter().cloned().collect()).unwrap_or_default();
         life::with_after(|after| drain::bury(Arc::clone(record), after));
         maps.iter().for_each(|map| life::drain(&map.device));
         life::drain(&record.owner);

@@ -6,7 +6,7 @@
 use crate::access::{Side as Claimed, claim_host, part_bytes};
 use crate::allocation::mapping::MapRef;
 use crate::allocation::owner::Owner;
-use crate::allocation::{Call, Memory};
+use crate::allocation::{Call, Extra, Memory};
 use crate::borrow;
 use crate::buffer::{Buffer, On};
 use crate::driver::{Access, Region, Span};
@@ -176,9 +176,10 @@ fn span_on(device: &Arc<Owner>, buffer: &Buffer, access: Access) -> Span {
 
 /// Returns the region of the mapping that the route asked for.
 fn mapped_region(device: &Arc<Owner>, buffer: &Buffer) -> Region {
-    let extra = buffer.at.extra.lock();
-    let map = extra.maps.iter().find(|map| map.device.id == device.id);
-    map.map_or(buffer.at.region, |map| map.region())
+    let find = |extra: &mut Extra| {
+        extra.maps.iter().find(|map| map.device.id == device.id).map(|map| map.region())
+    };
+    buffer.at.extra.if_made(find).flatten().unwrap_or(buffer.at.region)
 }
 
 async fn file_read(src: &Buffer, dst: &Buffer) -> Result<()> {

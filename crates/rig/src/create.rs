@@ -10,7 +10,7 @@ use crate::device::Device;
 use crate::driver::Kind;
 use crate::entry;
 use crate::error::{Error, Result};
-use crate::reclaim::{self, Want};
+use crate::reclaim::{self, First, Left, Want};
 use crate::settings;
 use std::panic::Location;
 use std::sync::Arc;
@@ -55,11 +55,7 @@ impl BufferBuilder<'_> {
     ///
     /// Those of [`Device::create_buffer_async`].
     pub async fn create_async(self) -> Result<Buffer> {
-        entry::check("create_buffer")?;
-        check_kind(&self.device.owner, self.kind)?;
-        let want = Want { kind: self.kind, len: self.len, tag: self.tag };
-        let at = reclaim::create(&self.device.owner, want).await?;
-        Ok(Buffer::whole(at, self.len))
+        self.begin("create_buffer")?.finish().await
     }
 
     /// Makes the buffer without ever waiting: by the cache, or by room that is there.
@@ -68,11 +64,43 @@ impl BufferBuilder<'_> {
     ///
     /// Those of [`Device::create_buffer_async`]; the report has no rounds.
     pub fn create_now(self) -> Result<Buffer> {
-        entry::check("create_buffer_now")?;
-        check_kind(&self.device.owner, self.kind)?;
-        let want = Want { kind: self.kind, len: self.len, tag: self.tag };
-        let at = reclaim::create_now(&self.device.owner, want)?;
-        Ok(Buffer::whole(at, self.len))
+        match self.begin("create_buffer_now")? {
+            Begun::Made(buffer) => Ok(buffer),
+            Begun::Left { owner, len, left } => {
+                reclaim::create_now(owner, left).map(|at| Buffer::whole(at, len))
+            }
+        }
+    }
+}
+
+impl<'a> BufferBuilder<'a> {
+    /// Does all that needs no wait and no driver.
+    pub(crate) fn begin(self, call: &'static str) -> Result<Begun<'a>> {
+        let Self { device, len, kind, tag } = self;
+        entry::check(call)?;
+        check_kind(&device.owner, kind)?;
+        Ok(match reclaim::first(&device.owner, Want { kind, len, tag })? {
+            First::Made(at) => Begun::Made(Buffer::whole(at, len)),
+            First::Left(left) => Begun::Left { owner: &device.owner, len, left },
+        })
+    }
+}
+
+/// A buffer, or what is left to do for it.
+pub(crate) enum Begun<'a> {
+    Made(Buffer),
+    Left { owner: &'a Arc<Owner>, len: u64, left: Left },
+}
+
+impl Begun<'_> {
+    /// Does what is left.
+    pub(crate) async fn finish(self) -> Result<Buffer> {
+        match self {
+            Self::Made(buffer) => Ok(buffer),
+            Self::Left { owner, len, left } => {
+                reclaim::climb(owner, left).await.map(|at| Buffer::whole(at, len))
+            }
+        }
     }
 }
 

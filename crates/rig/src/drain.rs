@@ -9,16 +9,20 @@
 //!                                                                  \-> leaving -> driver, keeper
 //! ```
 
+mod cached;
 mod unmap;
 
+pub(crate) use crate::drain::cached::{
+    empty_cache, empty_kind, kind_index, make_way, reclaim, with_payer,
+};
 pub(crate) use crate::drain::unmap::forget_mapping;
 
-use crate::allocation::heap::Heap;
 use crate::allocation::mapping::MapState;
 use crate::allocation::owner::{Owner, Release};
-use crate::allocation::{Allocation, Keeper, Memory};
+use crate::allocation::{Allocation, Extra, Keeper, Memory};
 use crate::budget::Where;
-use crate::cache::{Beside, Class};
+use crate::cache::Class;
+use crate::drain::cached::{Door, Home, keep};
 use crate::drain::unmap::{end_mapping, release_mapping};
 use crate::driver::{Kind, Region};
 use crate::entry;
@@ -46,7 +50,7 @@ pub(crate) fn drain(owner: &Arc<Owner>, after: &mut After) {
     }
     let draining = owner.draining.begin();
     if !owner.returns.is_empty() {
-        owner.returns.take_all().for_each(|record| retire(record, after));
+        take_home(owner, after);
     }
     if !owner.unmaps.is_empty() {
         owner.unmaps.take_all().for_each(|mapping| end_mapping(mapping));
@@ -76,16 +80,51 @@ pub(crate) fn bury(record: Arc<Allocation>, after: &mut After) {
     retire(record, after);
 }
 
+/// Takes home what callers dropped. What nothing keeps from the cache enters it, many under one
+/// lock; everything else goes its way alone, with no lock held.
+fn take_home(owner: &Arc<Owner>, after: &mut After) {
+    let mut door = Door::new(owner);
+    for record in owner.returns.take_all() {
+        if !record.start_return() {
+            // Its end may be here, with no lock held.
+            door.close(after);
+        } else if let Some(class) = ready_class(owner, &record) {
+            door.enter(record, class, after);
+        } else {
+            door.close(after);
+            set_out(record, after);
+        }
+    }
+    door.close(after);
+}
+
+/// Returns the class of a record that may enter its device's cache at once.
+fn ready_class(owner: &Owner, record: &Allocation) -> Option<Class> {
+    let Memory::Pool { kind: Kind::Device, class } = record.memory else { return None };
+    let is_plain = !record.is_lent()
+        && !record.claims.is_dead()
+        && record.extra.if_made(|extra| extra.maps.is_empty()) != Some(false);
+    if !is_plain || owner.track.is_lost() || blocker(record).is_some() {
+        return None;
+    }
+    record.retire();
+    Some(class)
+}
+
 /// Starts the way back of a record that nothing needs any more; does nothing for others.
 fn retire(record: Arc<Allocation>, after: &mut After) {
-    if !record.start_return() {
-        return;
+    if record.start_return() {
+        set_out(record, after);
     }
+}
+
+/// Sets out on the way back. The caller has won [`Allocation::start_return`].
+fn set_out(record: Arc<Allocation>, after: &mut After) {
     let given = record.is_lent() && !record.claims.is_dead();
     let record = record.homeward();
     // Borrows that are left are dead and hold nothing: their mappings are due now.
-    let maps = record.extra.lock().maps.clone();
-    for map in maps {
+    let maps = record.extra.if_made(|extra| extra.maps.clone());
+    for map in maps.into_iter().flatten() {
         if *map.state.lock() == MapState::Live {
             map.note_due();
             List::push(map);
@@ -129,16 +168,16 @@ fn come_home(record: Arc<Allocation>, after: &mut After) {
         drop(heap);
         return owner.note_due();
     }
-    {
-        let mut extra = record.extra.lock();
-        if !extra.maps.is_empty() {
-            extra.parked = true;
-            return;
-        }
+    let park = |extra: &mut Extra| {
+        extra.parked = !extra.maps.is_empty();
+        extra.parked
+    };
+    if record.extra.if_made(park) == Some(true) {
+        return;
     }
     match record.memory {
         Memory::Pool { kind, class } if !owner.track.is_lost() && !record.is_lent() => {
-            keep(&owner, record, kind, class, after);
+            keep(&owner, Home { record, kind, class, from: Where::Returning }, after);
         }
         Memory::Pool { kind, class } => {
             owner.heap.lock().cache.freed_from(kind_index(kind), class);
@@ -148,124 +187,6 @@ fn come_home(record: Arc<Allocation>, after: &mut After) {
             leave(record, after);
         }
     }
-}
-
-/// Puts an allocation into the cache, or past it if its payer is over budget; what is on top of
-/// the cache's bounds leaves (S9.10).
-fn keep(owner: &Arc<Owner>, record: Arc<Allocation>, kind: Kind, class: Class, after: &mut After) {
-    record.retire();
-    record.stamps.forget_done();
-    let mut leaving = Leaving::new();
-    {
-        let mut heap = owner.heap.lock();
-        let within = with_payer(&mut heap, owner, kind, |books| books.over_bytes() == 0);
-        if within {
-            with_payer(&mut heap, owner, kind, |books| {
-                books.shift(Where::Returning, Where::Cached, class.bytes());
-            });
-            heap.cache.put(kind_index(kind), class, record);
-            trim_to_cap(&mut heap, owner, 0, &mut leaving);
-        } else {
-            heap.cache.freed_from(kind_index(kind), class);
-            leaving.push(record);
-        }
-    }
-    leaving.into_iter().for_each(|record| leave(record, after));
-}
-
-/// Trims the cache, ahead of an allocation that the driver is about to make (S9.10).
-pub(crate) fn make_way(owner: &Arc<Owner>, coming_bytes: u64, after: &mut After) {
-    let _draining = owner.draining.begin();
-    let mut leaving = Leaving::new();
-    trim_to_cap(&mut owner.heap.lock(), owner, coming_bytes, &mut leaving);
-    leaving.into_iter().for_each(|record| leave(record, after));
-}
-
-/// Takes what is on top of the cache's bounds out of it, by trim order.
-fn trim_to_cap(heap: &mut Heap, owner: &Arc<Owner>, coming_bytes: u64, into: &mut Leaving) {
-    let live_bytes = heap.live.bytes + coming_bytes;
-    let beside = Beside { live_bytes, returning_bytes: heap.pending_bytes };
-    while heap.cache.over_cap(beside) {
-        let Some((record, kind, class)) = heap.cache.pop_oldest() else { return };
-        taken_out(heap, owner, kind_of(kind), class);
-        into.push(record);
-    }
-}
-
-type Leaving = SmallVec<[Arc<Allocation>; 4]>;
-
-/// Notes in the payer's books that an allocation left the cache for the driver.
-fn taken_out(heap: &mut Heap, owner: &Arc<Owner>, kind: Kind, class: Class) {
-    with_payer(heap, owner, kind, |books| {
-        books.shift(Where::Cached, Where::Returning, class.bytes());
-    });
-}
-
-/// Gives `f` the books of whoever pays for this kind; locks the host's heap after the device's.
-pub(crate) fn with_payer<R>(
-    heap: &mut Heap,
-    owner: &Arc<Owner>,
-    kind: Kind,
-    f: impl FnOnce(&mut crate::budget::Budget) -> R,
-) -> R {
-    let payer = owner.payer(kind);
-    if payer.id == owner.id { f(&mut heap.books) } else { f(&mut payer.heap.lock().books) }
-}
-
-/// Takes one allocation after another out of the cache, as `pop` names them, and sends them to
-/// the driver.
-pub(crate) fn empty_cache(
-    owner: &Arc<Owner>,
-    after: &mut After,
-    mut pop: impl FnMut(&mut Heap) -> Option<(Arc<Allocation>, usize, Class)>,
-) {
-    let _draining = owner.draining.begin();
-    loop {
-        let record = {
-            let mut heap = owner.heap.lock();
-            let Some((record, kind, class)) = pop(&mut heap) else { return };
-            taken_out(&mut heap, owner, kind_of(kind), class);
-            record
-        };
-        leave(record, after);
-    }
-}
-
-/// Sends everything cached of a kind to the driver; answers its bytes.
-pub(crate) fn empty_kind(owner: &Arc<Owner>, kind: Kind, after: &mut After) -> u64 {
-    take_out(owner, after, |heap, taken| {
-        let index = kind_index(kind);
-        heap.cache.pop_all_of(index, |record, class| taken.push((record, index, class)));
-    })
-}
-
-/// Sends to the driver what the usage windows of the bins say (S9.14).
-pub(crate) fn reclaim(owner: &Arc<Owner>, after: &mut After) {
-    take_out(owner, after, |heap, taken| {
-        heap.cache.reclaim(|record, kind, class| taken.push((record, kind, class)));
-    });
-}
-
-type Taken = Vec<(Arc<Allocation>, usize, Class)>;
-
-/// Sends to the driver what `take` takes out of the cache, all at once; answers its bytes.
-fn take_out(
-    owner: &Arc<Owner>,
-    after: &mut After,
-    take: impl FnOnce(&mut Heap, &mut Taken),
-) -> u64 {
-    let _draining = owner.draining.begin();
-    let mut taken = Taken::new();
-    {
-        let mut heap = owner.heap.lock();
-        take(&mut heap, &mut taken);
-        for (_, kind, class) in &taken {
-            taken_out(&mut heap, owner, kind_of(*kind), *class);
-        }
-    }
-    let bytes = taken.iter().map(|(_, _, class)| class.bytes()).sum();
-    taken.into_iter().for_each(|(record, ..)| leave(record, after));
-    bytes
 }
 
 /// Sends an allocation to its driver once its device reached all it has submitted now (S9.4).
@@ -291,7 +212,7 @@ fn give_back(record: Arc<Allocation>, after: &mut After) {
     if record.region != Region::default() {
         owner.driver.free(record.region);
     }
-    after.keepers.extend(record.extra.lock().keeper.take());
+    after.keepers.extend(record.extra.if_made(|extra| extra.keeper.take()).flatten());
     if record.charged() > 0 {
         let spent = now_ns() - started;
         let mut heap = owner.heap.lock();
@@ -447,16 +368,4 @@ fn run_releases(owner: &Arc<Owner>, after: &mut After) {
             return;
         }
     }
-}
-
-/// Returns the cache's index of a kind.
-pub(crate) fn kind_index(kind: Kind) -> usize {
-    match kind {
-        Kind::Device | Kind::Transfer => 0,
-        Kind::Pinned => 1,
-    }
-}
-
-fn kind_of(index: usize) -> Kind {
-    if index == 0 { Kind::Device } else { Kind::Pinned }
 }

@@ -205,7 +205,7 @@ impl Claims {
             if !fits || !at.claims.make_exclusive() {
                 break;
             }
-            at.holder.store(self.inner.token, Ordering::Relaxed);
+            at.extra.lock().holder = self.inner.token;
             raised.push(at);
             // A call that came before the claim still means to use the bytes.
             if at.is_called() {
@@ -220,7 +220,7 @@ impl Claims {
                     held.ask = Ask::KeptExclusive;
                 }
             } else {
-                at.holder.store(0, Ordering::Relaxed);
+                at.extra.lock().holder = 0;
                 at.claims.make_read();
             }
         }
@@ -295,7 +295,7 @@ impl Claims {
         }
         let at = record.taken_over();
         at.claims.ask(Ask::KeptExclusive, Pass::No);
-        at.holder.store(self.inner.token, Ordering::Relaxed);
+        at.extra.lock().holder = self.inner.token;
         held.at = at.clone();
         Ok(Some(at))
     }
@@ -306,7 +306,7 @@ impl Claims {
         let held = std::mem::take(&mut *self.inner.held.lock());
         for held in held {
             if held.ask == Ask::KeptExclusive {
-                held.at.holder.store(0, Ordering::Relaxed);
+                held.at.extra.lock().holder = 0;
             }
             held.at.release(held.ask);
         }

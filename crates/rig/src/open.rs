@@ -264,6 +264,7 @@ fn new_owner(
         id,
         name: Arc::clone(name),
         copy_queue: facts.copy_queue(),
+        has_files: driver.file().is_some(),
         track: track(id),
         gate: Gate::new(),
         turn: Turn::new(),

@@ -56,13 +56,32 @@ enum Shape {
     Half,
 }
 
-/// Makes a buffer's memory, reclaiming before it fails (S10.5, S10.8).
+/// What the first look came to.
+pub(crate) enum First {
+    /// The asked bin served, or nothing was asked for.
+    Made(Ref),
+    /// What has to be tried.
+    Left(Left),
+}
+
+/// A buffer to be made by tries and rounds.
+pub(crate) struct Left {
+    plan: Plan,
+    tag: Tag,
+}
+
+/// Makes memory, reclaiming before it fails (S10.5, S10.8).
 pub(crate) async fn create(owner: &Arc<Owner>, want: Want) -> Result<Ref> {
-    let plan = match begin(owner, &want)? {
-        Begun::Empty(empty) => return Ok(empty),
-        Begun::Plan(plan) => plan,
-    };
-    let made = climb(owner, &plan, &want.tag).await?;
+    match first(owner, want)? {
+        First::Made(made) => Ok(made),
+        First::Left(left) => climb(owner, left).await,
+    }
+}
+
+/// Tries and reclaims until a buffer's memory is there (S10.8).
+pub(crate) async fn climb(owner: &Arc<Owner>, left: Left) -> Result<Ref> {
+    let Left { plan, tag } = left;
+    let made = climb_plan(owner, &plan, &tag).await?;
     tick::arm(owner);
     Ok(made)
 }
@@ -72,12 +91,12 @@ pub(crate) async fn create_half(owner: &Arc<Owner>, len: u64) -> Result<Ref> {
     let kind = if owner.is_host() { Kind::Device } else { Kind::Transfer };
     let plan = Plan { kind, len, grained: len, shape: Shape::Half };
     life::drain(payer_of(owner, &plan));
-    let made = climb(owner, &plan, &Tag::default()).await?;
+    let made = climb_plan(owner, &plan, &Tag::default()).await?;
     tick::arm(owner);
     Ok(made)
 }
 
-async fn climb(owner: &Arc<Owner>, plan: &Plan, tag: &Tag) -> Result<Ref> {
+async fn climb_plan(owner: &Arc<Owner>, plan: &Plan, tag: &Tag) -> Result<Ref> {
     if plan.bytes() > budget_of(owner, plan) {
         return Err(out_of_memory(owner, plan, Vec::new(), false));
     }
@@ -109,13 +128,10 @@ async fn in_rounds(owner: &Arc<Owner>, plan: &Plan, tag: &Tag, mut lack: Lack) -
 }
 
 /// Makes a buffer's memory by try 1 alone; never waits (S10.12).
-pub(crate) fn create_now(owner: &Arc<Owner>, want: Want) -> Result<Ref> {
-    let plan = match begin(owner, &want)? {
-        Begun::Empty(empty) => return Ok(empty),
-        Begun::Plan(plan) => plan,
-    };
+pub(crate) fn create_now(owner: &Arc<Owner>, left: Left) -> Result<Ref> {
+    let Left { plan, tag } = left;
     if plan.bytes() <= budget_of(owner, &plan)
-        && let Some(made) = attempt_now(owner, &plan, &want.tag)?
+        && let Some(made) = attempt_now(owner, &plan, &tag)?
     {
         tick::arm(owner);
         return Ok(made);
@@ -123,53 +139,85 @@ pub(crate) fn create_now(owner: &Arc<Owner>, want: Want) -> Result<Ref> {
     Err(out_of_memory(owner, &plan, Vec::new(), true))
 }
 
-enum Begun {
-    Empty(Ref),
-    Plan(Plan),
-}
-
-/// Does what comes before the first try, in the order of S10.5.
-fn begin(owner: &Arc<Owner>, want: &Want) -> Result<Begun> {
-    let unsupported =
-        |why: String| Error::Unsupported { device: Arc::clone(&owner.name), why: Arc::from(why) };
-    if owner.driver.file().is_some() {
-        return Err(unsupported("a device of files makes buffers of files only".into()));
-    }
-    let kind = match want.kind {
-        Kind::Pinned if owner.facts.addressed != Addressed::Never => Kind::Device,
-        Kind::Pinned if !owner.facts.pinned => {
-            return Err(unsupported("this device has no Pinned memory".into()));
-        }
-        kind => kind,
-    };
-    let (len, largest) = (want.len, owner.facts.largest_bytes);
-    if len > largest {
-        let why = format!("{len} bytes asked, the largest allocation is {largest}");
-        return Err(unsupported(why));
-    }
+/// Does what comes before the first try, in the order of S10.5, and looks into the asked bin.
+pub(crate) fn first(owner: &Arc<Owner>, want: Want) -> Result<First> {
+    let kind = check(owner, &want)?;
     life::drain(owner);
     if kind == Kind::Pinned {
         owner.host.iter().for_each(life::drain);
     }
     life::check_lost(owner)?;
+    let (len, tag) = (want.len, want.tag);
     if len == 0 {
-        return Ok(Begun::Empty(empty(owner)));
+        return Ok(First::Made(empty(owner)));
     }
     let mut heap = owner.heap.lock();
     heap.counters.requested(len);
+    let (plan, budget) = plan(&mut heap, owner, kind, len);
+    if let Shape::Pool(class) = plan.shape
+        && class.bytes() <= budget
+        && let Some(record) = heap.cache.take(kind_index(kind), class)
+    {
+        goes_live(&mut heap, owner, kind, class, Served::Cache);
+        drop(heap);
+        let made = serve(record, len, tag);
+        tick::arm(owner);
+        return Ok(First::Made(made));
+    }
+    Ok(First::Left(Left { plan, tag }))
+}
+
+/// Checks the arguments of a creation; answers the kind of memory that serves.
+fn check(owner: &Owner, want: &Want) -> Result<Kind> {
+    let unsupported = |why: &str| {
+        Err(Error::Unsupported { device: Arc::clone(&owner.name), why: Arc::from(why) })
+    };
+    if owner.has_files {
+        return unsupported("a device of files makes buffers of files only");
+    }
+    let kind = match want.kind {
+        Kind::Pinned if owner.facts.addressed != Addressed::Never => Kind::Device,
+        Kind::Pinned if !owner.facts.pinned => {
+            return unsupported("this device has no Pinned memory");
+        }
+        kind => kind,
+    };
+    let (len, largest) = (want.len, owner.facts.largest_bytes);
+    if len > largest {
+        return unsupported(&format!("{len} bytes asked, the largest allocation is {largest}"));
+    }
+    Ok(kind)
+}
+
+/// Rounds a length; answers the payer's budget too.
+fn plan(heap: &mut Heap, owner: &Arc<Owner>, kind: Kind, len: u64) -> (Plan, u64) {
+    let budget = with_payer(heap, owner, kind, |books| books.budget_bytes());
+    let largest = owner.facts.largest_bytes;
     let paged = owner.is_host() && len >= paged_bytes();
-    let grain = if paged { page_bytes() } else { owner.facts.grain_bytes.max(1) };
-    let grained = len.checked_next_multiple_of(grain).filter(|grained| *grained <= largest);
-    let grained = grained.unwrap_or(len);
+    let grain = if paged { page_bytes() } else { owner.facts.grain_bytes };
+    let grained = if grain <= 1 { Some(len) } else { len.checked_next_multiple_of(grain) };
+    let grained = grained.filter(|grained| *grained <= largest).unwrap_or(len);
     let shape = if owner.is_host() && !paged {
         Shape::Small
     } else {
         let class = heap.cache.class(grained);
-        let budget = with_payer(&mut heap, owner, kind, |books| books.budget_bytes());
         let fits = class.bytes() <= budget.min(largest);
         Shape::Pool(if fits { class } else { Class::Exact { bytes: grained } })
     };
-    Ok(Begun::Plan(Plan { kind, len, grained, shape }))
+    (Plan { kind, len, grained, shape }, budget)
+}
+
+/// Notes that a cached entry serves.
+fn goes_live(heap: &mut Heap, owner: &Arc<Owner>, kind: Kind, class: Class, served: Served) {
+    let live = if kind == Kind::Pinned { Where::Pinned } else { Where::Live };
+    with_payer(heap, owner, kind, |books| {
+        books.shift(Where::Cached, live, class.bytes());
+        if cfg!(debug_assertions) {
+            books.check();
+        }
+    });
+    heap.goes_live(class.bytes());
+    heap.counters.served(served);
 }
 
 /// Makes the memory of a buffer of 0 bytes: none.
@@ -267,16 +315,8 @@ fn take(owner: &Arc<Owner>, plan: &Plan, nth: Try) -> Taken {
         }
         None => heap.cache.take_exact(kind, plan.grained),
     };
-    let live = if plan.kind == Kind::Pinned { Where::Pinned } else { Where::Live };
     if let Some((record, found)) = found {
-        with_payer(&mut heap, owner, plan.kind, |books| {
-            books.shift(Where::Cached, live, found.bytes());
-        });
-        heap.goes_live(found.bytes());
-        heap.counters.served(nth.served(true));
-        if cfg!(debug_assertions) {
-            with_payer(&mut heap, owner, plan.kind, |books| books.check());
-        }
+        goes_live(&mut heap, owner, plan.kind, found, nth.served(true));
         return Taken::Cached(record);
     }
     with_payer(&mut heap, owner, plan.kind, |books| {
@@ -316,7 +356,7 @@ async fn attempt(
 ) -> Result<std::result::Result<Ref, Lack>> {
     let class = match take(owner, plan, nth) {
         Taken::Room(class) => class,
-        Taken::Cached(record) => return Ok(Ok(serve(record, plan, tag))),
+        Taken::Cached(record) => return Ok(Ok(serve(record, plan.len, tag.clone()))),
         Taken::Nothing => return Ok(Err(Lack::Budget)),
     };
     let mut room = Reserved { owner, plan, class, open: true };
@@ -337,7 +377,7 @@ async fn attempt(
 fn attempt_now(owner: &Arc<Owner>, plan: &Plan, tag: &Tag) -> Result<Option<Ref>> {
     let class = match take(owner, plan, Try::First) {
         Taken::Room(class) => class,
-        Taken::Cached(record) => return Ok(Some(serve(record, plan, tag))),
+        Taken::Cached(record) => return Ok(Some(serve(record, plan.len, tag.clone()))),
         Taken::Nothing => return Ok(None),
     };
     let mut room = Reserved { owner, plan, class, open: true };
@@ -350,8 +390,8 @@ fn attempt_now(owner: &Arc<Owner>, plan: &Plan, tag: &Tag) -> Result<Option<Ref>
     }
 }
 
-fn serve(record: Arc<Allocation>, plan: &Plan, tag: &Tag) -> Ref {
-    record.serve(plan.len, tag.clone());
+fn serve(record: Arc<Allocation>, len: u64, tag: Tag) -> Ref {
+    record.serve(len, tag);
     Ref::from_cache(record)
 }
 

@@ -66,7 +66,10 @@ pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, 
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(not(rig_loom))]
-pub(crate) use parking_lot::Mutex;
+pub(crate) use parking_lot::{Mutex, MutexGuard};
+
+#[cfg(rig_loom)]
+pub(crate) use loom::sync::MutexGuard;
 
 #[cfg(not(rig_loom))]
 pub(crate) use std::sync::OnceLock;

@@ -23,6 +23,8 @@ pub(crate) struct Owner {
     pub(crate) driver: Arc<dyn Driver>,
     pub(crate) facts: Facts,
     pub(crate) copy_queue: Option<usize>,
+    /// Whether its buffers are files.
+    pub(crate) has_files: bool,
     pub(crate) track: &'static Track,
     pub(crate) gate: Gate,
     pub(crate) turn: Turn,

@@ -45,7 +45,7 @@ pub(crate) fn survey(payer: &Arc<Owner>) -> Survey {
             &mut kept.live_bytes
         };
         *place += bytes;
-        let tag = record.extra.lock().tag.clone();
+        let tag = record.extra.if_made(|extra| extra.tag.clone()).unwrap_or_default();
         let total = labels.entry(tag.label.unwrap_or_default()).or_default();
         *total = (total.0 + bytes, total.1 + 1);
         if let Some(site) = tag.site {
@@ -83,7 +83,9 @@ fn note_returning(record: &Allocation, bytes: u64, kept: &mut Kept) {
             }
         }
         Some((_, Fate::Undone)) => kept.lost_bytes += bytes,
-        _ if !record.extra.lock().maps.is_empty() => kept.mapped_bytes += bytes,
+        _ if record.extra.if_made(|extra| !extra.maps.is_empty()) == Some(true) => {
+            kept.mapped_bytes += bytes
+        }
         _ => {}
     }
 }
