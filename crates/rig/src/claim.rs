@@ -771,7 +771,7 @@ mod loom_tests {
             assert_eq!(memory.claims.ask(Ask::MoverWrite, Pass::No), Answer::Granted);
             let device = Arc::clone(&memory);
             let working = thread::spawn(move || device.claims.ask(Ask::MomentaryWrite, Pass::No));
-            assert_eq!(memory.claims.run_closure(Ask::MoverWrite), Ask::ClosureWrite);
+            assert_eq!(memory.claims.run_closure(Ask::MoverWrite).0, Ask::ClosureWrite);
             assert!(matches!(working.join().unwrap(), Answer::Waits | Answer::Busy));
             memory.release(Ask::ClosureWrite);
             assert_eq!(memory.add(Ask::MomentaryWrite), Answer::Granted);
