@@ -1,6 +1,6 @@
 //! Inputs about what ends when: handles, threads, panics, and callbacks that call again.
 
-use crate::watch::{begin, rounds};
+use crate::watch::{begin, rounds, until};
 use rig::memory;
 use rig::{Buffer, Device, Error, Hold, Misuse, Opener, add_collector, copy, host};
 use rig_support::{Opened, Script, drain};
@@ -53,13 +53,10 @@ fn s1_3_twenty_devices_closed_after_their_buffers_leave_nothing() {
     rig::devices();
     drain(&host());
     // The registry forgets a device that nobody names; the tick may name one for a moment.
-    begin("the end of 20 drivers", move || {
-        while ended.iter().any(|driver| driver.upgrade().is_some()) {
-            drain(&host());
-            std::thread::yield_now();
-        }
-    })
-    .end();
+    until("the end of 20 drivers", || {
+        drain(&host());
+        ended.iter().all(|driver| driver.upgrade().is_none())
+    });
 }
 
 #[test]

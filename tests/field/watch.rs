@@ -1,12 +1,12 @@
 //! Threads with a watchdog, and futures polled by hand.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A function that runs on a thread of its own.
 pub(crate) struct Running<T> {
@@ -50,6 +50,26 @@ impl<T> Running<T> {
 /// Polls a future once, with nobody to wake.
 pub(crate) fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Polls a future until it ends.
+pub(crate) fn end<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = poll(future.as_mut()) {
+            return output;
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Waits until something is true that another thread makes true; panics after a minute.
+pub(crate) fn until(what: &str, mut is_true: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_true() {
+        assert!(begun.elapsed() < WATCHDOG, "{what} never came");
+        std::thread::yield_now();
+    }
 }
 
 /// Keeps away who has to be [`alone`]: the caller's rounds drain every device there is.

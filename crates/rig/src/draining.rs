@@ -68,7 +68,7 @@ impl Draining {
             } else if count(word, now + 1) > 0 {
                 return false;
             } else {
-                let next = word & COUNTS | (now + 1 & PHASES) << PHASE_SHIFT;
+                let next = word & COUNTS | ((now + 1) & PHASES) << PHASE_SHIFT;
                 // ORDERING: as above.
                 let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
                 match self.word.compare_exchange_weak(word, next, success, failure) {

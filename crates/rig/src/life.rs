@@ -380,10 +380,10 @@ pub(crate) fn named(name: &str) -> Option<DeviceId> {
     NAMES.lock().iter().find(|(known, _)| **known == *name).map(|(_, id)| *id)
 }
 
-/// Checks that a wait point was assigned.
+/// Checks that a wait point was assigned; no device assigns value 0.
 pub(crate) fn check_submitted(call: &'static str, point: Point) -> Result<()> {
     let submitted = track(point.device_id()).submitted();
-    if point.value() > submitted {
+    if point.value() == 0 || point.value() > submitted {
         return Misuse::NotSubmitted { value: point.value(), submitted }.of(call);
     }
     Ok(())

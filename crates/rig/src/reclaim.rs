@@ -182,22 +182,29 @@ fn check(owner: &Owner, want: &Want) -> Result<Kind> {
         }
         kind => kind,
     };
-    let (len, largest) = (want.len, owner.facts.largest_bytes);
+    // Whole grains are allocated, so the largest allocation is the last multiple.
+    let (len, grain) = (want.len, grain_of(owner, want.len));
+    let largest = owner.facts.largest_bytes;
+    let largest = if grain == 1 { largest } else { largest / grain * grain };
     if len > largest {
         return unsupported(&format!("{len} bytes asked, the largest allocation is {largest}"));
     }
     Ok(kind)
 }
 
+/// Returns the multiple that an allocation of this length is made in.
+fn grain_of(owner: &Owner, len: u64) -> u64 {
+    let paged = owner.is_host() && len >= paged_bytes();
+    if paged { page_bytes() } else { owner.facts.grain_bytes }
+}
+
 /// Rounds a length; answers the payer's budget too.
 fn plan(heap: &mut Heap, owner: &Arc<Owner>, kind: Kind, len: u64) -> (Plan, u64) {
     let budget = with_payer(heap, owner, kind, |books| books.budget_bytes());
     let largest = owner.facts.largest_bytes;
-    let paged = owner.is_host() && len >= paged_bytes();
-    let grain = if paged { page_bytes() } else { owner.facts.grain_bytes };
-    let grained = if grain <= 1 { Some(len) } else { len.checked_next_multiple_of(grain) };
-    let grained = grained.filter(|grained| *grained <= largest).unwrap_or(len);
-    let shape = if owner.is_host() && !paged {
+    let grain = grain_of(owner, len);
+    let grained = if grain == 1 { len } else { len.next_multiple_of(grain) };
+    let shape = if owner.is_host() && len < paged_bytes() {
         Shape::Small
     } else {
         let class = heap.cache.class(grained);
