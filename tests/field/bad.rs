@@ -300,8 +300,10 @@ fn s8_2_work_that_names_another_device_says_which_and_changes_nothing() {
     }
 }
 
+type ValueCall = fn(&Scene, u64) -> rig::Result<()>;
+
 /// Calls with values that were never submitted; 1 was.
-const UNSUBMITTED_CALLS: [(&str, fn(&Scene, u64) -> rig::Result<()>); 5] = [
+const UNSUBMITTED_CALLS: [(&str, ValueCall); 5] = [
     ("wait", |s, value| s.d.wait(value)),
     ("wait", |s, value| now(s.d.wait_async(value))),
     ("wait", |s, value| point(&s.d, value).wait()),

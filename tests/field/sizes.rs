@@ -215,13 +215,16 @@ fn s0_4_blits_and_exports_past_the_end_move_nothing() {
     assert_eq!(out, [5; 9]);
 }
 
+/// A way to copy one buffer to another.
+type Way<'a> = &'a dyn Fn(&Buffer, &Buffer) -> Option<Misuse>;
+
 #[test]
 fn s7_1_lengths_that_differ_and_overlaps_are_refused_by_copies_prepares_and_submits() {
     let d = device("overlaps");
     let x = d.create_buffer(4096).unwrap();
     let view = |offset, len| x.view(offset, len).unwrap();
     let copies = d.prepare().copy(run(0), run(1)).build().unwrap();
-    let ways: [&dyn Fn(&Buffer, &Buffer) -> Option<Misuse>; 3] = [
+    let ways: [Way<'_>; 3] = [
         &|src, dst| misuse(copy(src, dst)),
         &|src, dst| misuse(d.prepare().copy(src, dst).build()),
         &|src, dst| misuse(copies.submit(&[src, dst], &[])),
