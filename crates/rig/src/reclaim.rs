@@ -9,6 +9,7 @@
 //! the budget (S10.3). No driver call and no wait happens under a lock. A try served by the cache
 //! is counted and not timed: reading the clock would cost more than the try.
 
+mod plan;
 mod round;
 mod survey;
 
@@ -16,13 +17,13 @@ use crate::allocation::heap::Heap;
 use crate::allocation::owner::Owner;
 use crate::allocation::{Allocation, Memory, Parts, Ref, Tag};
 use crate::budget::{Budget, Where};
-use crate::bytes::page_bytes;
 use crate::cache::Class;
 use crate::drain::{self, kind_index, with_payer};
-use crate::driver::{Addressed, Alloc, Ask, Kind, Region};
+use crate::driver::{Alloc, Ask, Kind, Region};
 use crate::entry;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::life;
+use crate::reclaim::plan::{Plan, Shape, budget_of, check, payer_of, plan};
 use crate::reclaim::round::reclaim;
 use crate::reclaim::survey::{out_of_memory, survey};
 use crate::report::Served;
@@ -38,22 +39,6 @@ pub(crate) struct Want {
     pub(crate) kind: Kind,
     pub(crate) len: u64,
     pub(crate) tag: Tag,
-}
-
-/// Checks and rounds what is asked for.
-struct Plan {
-    kind: Kind,
-    len: u64,
-    /// The length rounded up to the grain, or to pages.
-    grained: u64,
-    shape: Shape,
-}
-
-#[derive(Clone, Copy)]
-enum Shape {
-    Pool(Class),
-    Small,
-    Half,
 }
 
 /// What the first look came to.
@@ -167,53 +152,6 @@ pub(crate) fn first(owner: &Arc<Owner>, want: Want) -> Result<First> {
     Ok(First::Left(Left { plan, tag }))
 }
 
-/// Checks the arguments of a creation; answers the kind of memory that serves.
-fn check(owner: &Owner, want: &Want) -> Result<Kind> {
-    let unsupported = |why: &str| {
-        Err(Error::Unsupported { device: Arc::clone(&owner.name), why: Arc::from(why) })
-    };
-    if owner.has_files {
-        return unsupported("a device of files makes buffers of files only");
-    }
-    let kind = match want.kind {
-        Kind::Pinned if owner.facts.addressed != Addressed::Never => Kind::Device,
-        Kind::Pinned if !owner.facts.pinned => {
-            return unsupported("this device has no Pinned memory");
-        }
-        kind => kind,
-    };
-    // Whole grains are allocated, so the largest allocation is the last multiple.
-    let (len, grain) = (want.len, grain_of(owner, want.len));
-    let largest = owner.facts.largest_bytes;
-    let largest = if grain == 1 { largest } else { largest / grain * grain };
-    if len > largest {
-        return unsupported(&format!("{len} bytes asked, the largest allocation is {largest}"));
-    }
-    Ok(kind)
-}
-
-/// Returns the multiple that an allocation of this length is made in.
-fn grain_of(owner: &Owner, len: u64) -> u64 {
-    let paged = owner.is_host() && len >= paged_bytes();
-    if paged { page_bytes() } else { owner.facts.grain_bytes }
-}
-
-/// Rounds a length; answers the payer's budget too.
-fn plan(heap: &mut Heap, owner: &Arc<Owner>, kind: Kind, len: u64) -> (Plan, u64) {
-    let budget = with_payer(heap, owner, kind, |books| books.budget_bytes());
-    let largest = owner.facts.largest_bytes;
-    let grain = grain_of(owner, len);
-    let grained = if grain == 1 { len } else { len.next_multiple_of(grain) };
-    let shape = if owner.is_host() && len < paged_bytes() {
-        Shape::Small
-    } else {
-        let class = heap.cache.class(grained);
-        let fits = class.bytes() <= budget.min(largest);
-        Shape::Pool(if fits { class } else { Class::Exact { bytes: grained } })
-    };
-    (Plan { kind, len, grained, shape }, budget)
-}
-
 /// Notes that a cached entry serves.
 fn goes_live(heap: &mut Heap, owner: &Arc<Owner>, kind: Kind, class: Class, served: Served) {
     let live = if kind == Kind::Pinned { Where::Pinned } else { Where::Live };
@@ -237,41 +175,6 @@ fn empty(owner: &Arc<Owner>) -> Ref {
         len: 0,
         read_only: false,
     }))
-}
-
-impl Plan {
-    /// Returns the bytes that have to fit the budget at least.
-    fn bytes(&self) -> u64 {
-        match self.shape {
-            Shape::Pool(_) => self.grained,
-            Shape::Small | Shape::Half => self.len,
-        }
-    }
-
-    /// Whether the memory starts on a page: that of the host, which devices map, but for small.
-    fn is_paged(&self, owner: &Owner) -> bool {
-        match self.shape {
-            Shape::Pool(_) => owner.is_host(),
-            Shape::Small => false,
-            Shape::Half => true,
-        }
-    }
-
-    fn memory(&self, class: Class) -> Memory {
-        match self.shape {
-            Shape::Pool(_) => Memory::Pool { kind: self.kind, class },
-            Shape::Small => Memory::Small,
-            Shape::Half => Memory::Half,
-        }
-    }
-}
-
-fn payer_of<'a>(owner: &'a Arc<Owner>, plan: &Plan) -> &'a Arc<Owner> {
-    owner.payer(plan.kind)
-}
-
-fn budget_of(owner: &Arc<Owner>, plan: &Plan) -> u64 {
-    payer_of(owner, plan).heap.lock().books.budget_bytes()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -497,11 +400,6 @@ impl Drop for Reserved<'_> {
             heap.books.unreserve(self.class.bytes());
         }
     }
-}
-
-/// Returns the least length of a host buffer that starts on a page and is cached (S9.11).
-pub(crate) fn paged_bytes() -> u64 {
-    (64 << 10).max(4 * page_bytes())
 }
 
 const ROUNDS: u64 = 3;
