@@ -1,6 +1,6 @@
 //! What the host pays for: staging, Pinned memory, host buffers.
 
-use crate::Alone;
+use crate::meter::Alone;
 use rig::driver::{Addressed, Kind};
 use rig::{Buffer, Device, DeviceStats, Error, copy_async, host};
 use rig_support::{Call, Opened, Script, drain};
@@ -24,7 +24,7 @@ fn own_halves(script: Script) -> (Script, u64) {
 fn staged(name: &str) -> (Opened, Buffer, u64) {
     let (script, half) = own_halves(Script::new(name));
     let d = script.open();
-    let x = d.create_buffer(4 * half).unwrap();
+    let x = d.create_buffer(4 * half).expect("there is room");
     (d, x, half)
 }
 

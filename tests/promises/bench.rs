@@ -20,7 +20,7 @@ pub(crate) fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
 /// Polls a future until it is ready, each time it is woken, without blocking in a driver.
 pub(crate) fn finish<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
-    let (woken, wakes) = Woken::new();
+    let (woken, wakes) = Woken::pair();
     loop {
         let mut context = Context::from_waker(&woken);
         if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
@@ -34,7 +34,7 @@ pub(crate) fn finish<F: Future>(future: F) -> F::Output {
 pub(crate) struct Woken(Sender<()>);
 
 impl Woken {
-    pub(crate) fn new() -> (Waker, Receiver<()>) {
+    pub(crate) fn pair() -> (Waker, Receiver<()>) {
         let (sender, receiver) = channel();
         (Waker::from(Arc::new(Self(sender))), receiver)
     }
