@@ -1,10 +1,14 @@
-//! Measures of a whole process: what a piece of a program asks for, its time, and the statistics at
-//! exit (S11.4 to S11.6).
+//! Measures of a whole process: what a piece of a program asks for, its time, the statistics at exit
+//! (S11.4 to S11.6), and what the tick gives back while it idles (S9.15).
 //!
 //! The figures are the process's, so nothing else runs in it: each test runs this program again,
 //! for itself alone, and looks at what that printed.
 
+use rig::driver::Addressed;
+use rig_support::{Call, Script, drain};
 use std::process::{Command, Output};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 /// Runs `piece` in a process of its own and answers what that printed; `name` is the test's.
 fn alone(name: &str, settings: &[(&str, &str)], piece: impl FnOnce() -> rig::Result<()>) -> Output {
@@ -15,6 +19,7 @@ fn alone(name: &str, settings: &[(&str, &str)], piece: impl FnOnce() -> rig::Res
     let mut command = Command::new(std::env::current_exe().expect("a test knows its program"));
     command.args(["--exact", name, "--nocapture"]).env(ALONE, "1");
     command
+        .env_remove("RIG_MANAGED_POOL")
         .env_remove("RIG_POOL_STATS")
         .env_remove("RIG_TRACE_POOL")
         .envs(settings.iter().copied());
@@ -116,6 +121,45 @@ fn s11_6_call_sites_of_live_memory_stand_in_the_report_where_the_environment_ask
         assert_eq!(stdout.contains(&line), told, "{value}: {stdout}");
     }
 }
+
+/// Drops four buffers at once, and answers whether the tick gave back what nobody needed since, in
+/// the time of seven scans.
+fn spike_goes() -> rig::Result<bool> {
+    let d = Script::new("spike").addressed(Addressed::Always).open();
+    let spike: rig::Result<Vec<_>> = (0..4).map(|_| d.create_buffer(1 << 20)).collect();
+    drop(spike?);
+    drain(&d);
+    assert_eq!(d.cached(), 4 << 20);
+    let (control, (tell, told)) = (d.control.clone(), channel());
+    std::thread::spawn(move || {
+        control.await_calls(Call::Free, 4);
+        let _ = tell.send(());
+    });
+    let goes = told.recv_timeout(SEVEN_SCANS).is_ok();
+    assert_eq!(d.cached(), if goes { 0 } else { 4 << 20 });
+    Ok(goes)
+}
+
+#[test]
+fn s9_15_the_tick_scans_and_returns_a_spike_after_six_scans() {
+    let name = "s9_15_the_tick_scans_and_returns_a_spike_after_six_scans";
+    alone(name, &[], || {
+        assert!(spike_goes()?);
+        Ok(())
+    });
+}
+
+#[test]
+fn s9_15_with_managed_pool_off_the_tick_neither_scans_nor_reclaims() {
+    let name = "s9_15_with_managed_pool_off_the_tick_neither_scans_nor_reclaims";
+    alone(name, &[("RIG_MANAGED_POOL", "false")], || {
+        assert!(!spike_goes()?);
+        Ok(())
+    });
+}
+
+/// Six scans take 17 seconds, the seventh comes 5 after them (S9.15).
+const SEVEN_SCANS: Duration = Duration::from_secs(22);
 
 /// Set in the process that runs a piece alone.
 const ALONE: &str = "RIG_TEST_ALONE";
