@@ -296,22 +296,34 @@ fn s7_9_a_half_with_a_lost_devices_undone_point_is_replaced_at_its_next_use() {
 
 #[test]
 fn s7_9_no_copy_that_waits_for_a_half_meets_another_devices_loss() {
-    for outward in [false, true] {
-        let ([d, e], [x, y]) = spoiling(&format!("s7.9 waiting {outward}"));
-        let h = zeros(100);
-        let mut abandoned = Box::pin(x.blit_from_async(0, &[1; 100]));
+    for (name, spoils_by_writing, outward) in [
+        ("read, in", false, false),
+        ("read, out", false, true),
+        ("written, in", true, false),
+        ("written, out", true, true),
+    ] {
+        let ([d, e], [x, y]) = spoiling(&format!("s7.9 {name}"));
+        let (h, sink) = (zeros(100), zeros(100));
+        let mut abandoned = Box::pin(async {
+            if spoils_by_writing {
+                copy_async(&x, &sink).await
+            } else {
+                copy_async(&sink, &x).await
+            }
+        });
         assert!(poll(abandoned.as_mut()).is_pending());
+        // An outward copy holds its half; given back, its stamps stay.
+        drop(abandoned);
         let mut copying = Box::pin(async {
             if outward { copy_async(&y, &h).await } else { copy_async(&h, &y).await }
         });
         assert!(poll(copying.as_mut()).is_pending(), "it waits for the half that d uses");
         assert_eq!(e.submitted(), 1);
         d.device_lost("on purpose");
-        assert!(poll(copying.as_mut()).is_pending(), "it goes on with another");
+        assert!(poll(copying.as_mut()).is_pending(), "{name}: it goes on with another");
         assert_eq!(e.submitted(), 2);
         e.control.run_all();
         finish(copying).unwrap();
-        drop(abandoned);
         e.wait(2).expect("no queue was taken along");
     }
 }

@@ -54,8 +54,11 @@ fn s8_3_a_queue_waits_for_the_greatest_value_of_each_device_but_its_own() {
     assert_eq!(queued_waits(&c), [2]);
     c.control.run_all();
     assert_eq!(c.reached(), 3);
-    a.control.run_all();
+    a.control.run(2);
     b.control.run(2);
+    c.control.run_all();
+    assert_eq!(c.reached(), 3, "a:3 is the greatest of a");
+    a.control.run(1);
     c.control.run_all();
     assert_eq!(c.reached(), 4);
 }
