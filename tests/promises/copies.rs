@@ -193,6 +193,11 @@ fn s7_2_else_it_is_staged_through() {
     assert_eq!(stamped(&y), (Some(point(&e, pieces)), vec![point(&e, pieces)]));
     assert_eq!(stamped(&x).1, [point(&d, d.submitted())]);
     assert!(bytes_of(&y) == pattern(len, 4));
+    // Back again, where the second device takes the smaller pieces.
+    let before = [&d, &e].map(|device| device.submitted());
+    copy(&y, &x).unwrap();
+    assert!(half < e.facts().half_bytes);
+    assert_eq!([d.submitted(), e.submitted()], before.map(|value| value + pieces));
 }
 
 #[test]
