@@ -1,7 +1,7 @@
 //! S5: claims, through the calls that take them, and kept ones beside device work.
 
 use crate::bench::{
-    buffer_of, bytes_of, finish, host_buffer_of, lost, misuse, own_halves, pattern, poll,
+    WATCHDOG, buffer_of, bytes_of, finish, host_buffer_of, lost, misuse, own_halves, pattern, poll,
 };
 use rig::driver::Addressed;
 use rig::memory::{Call as Launched, function};
@@ -11,6 +11,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
+use std::time::Instant;
 
 /// What is held: the columns of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -405,35 +406,35 @@ fn s15_claims_no_interleaving_gives_host_bytes_beside_device_writes() {
         f();
         inside.fetch_sub(1, Ordering::SeqCst);
     };
-    let allowed = |answer: Result<()>| match answer {
-        Ok(()) => 1,
-        refused => {
-            assert_eq!(misuse(refused), Misuse::Busy);
-            0
+    // Each side goes on until it was let in that often; refused calls do not count.
+    let until_allowed = |turn: &dyn Fn(u64) -> Result<()>| {
+        let (started, mut allowed) = (Instant::now(), 0);
+        while allowed < ROUNDS {
+            assert!(started.elapsed() < WATCHDOG);
+            match turn(allowed) {
+                Ok(()) => allowed += 1,
+                refused => assert_eq!(misuse(refused), Misuse::Busy),
+            }
         }
     };
-    let counts = std::thread::scope(|threads| {
-        let submitting = threads
-            .spawn(|| (0..ROUNDS).map(|_| allowed(flips.submit(&[], &[]).map(drop))).sum::<u64>());
-        let accessing = threads.spawn(|| {
-            let turn = |at: u64| match at % 3 {
+    std::thread::scope(|threads| {
+        threads.spawn(|| until_allowed(&|_| flips.submit(&[], &[]).map(drop)));
+        threads.spawn(|| {
+            until_allowed(&|at| match at % 3 {
                 0 => x.write(|bytes| enter(&mut || bytes.fill(0))),
                 1 => half.read(|bytes| enter(&mut || assert!(uniform(bytes)))),
                 _ => half.write(|bytes| enter(&mut || assert!(uniform(bytes)))),
-            };
-            (0..ROUNDS).map(|at| allowed(turn(at))).sum::<u64>()
+            });
         });
-        [submitting.join().unwrap(), accessing.join().unwrap()]
     });
-    assert_eq!(device.submitted(), counts[0]);
-    assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
+    assert_eq!(device.submitted(), ROUNDS);
 }
 
 fn uniform(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == bytes[0])
 }
 
-const ROUNDS: u64 = 2_000;
+const ROUNDS: u64 = 1_000;
 
 #[test]
 fn s15_claims_a_view_hides_no_overlap() {
