@@ -3,6 +3,8 @@
 //! Each law is a function over an opener. The suites at the end name the drivers and the laws that
 //! apply to them; `scripted` and `knobs` test what only the scripted driver does.
 
+#![cfg(test)]
+
 mod bench;
 mod device;
 mod knobs;

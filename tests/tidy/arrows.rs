@@ -66,7 +66,7 @@ pub(crate) fn import_form(source: &Source) -> Vec<Broken> {
 /// Names of drivers in the core.
 pub(crate) fn concrete_drivers(source: &Source) -> Vec<Broken> {
     let may = |noun: &str| noun.starts_with("drivers/") || NAMES_DRIVERS.contains(&noun);
-    if source.noun().is_none_or(|noun| may(noun)) {
+    if source.noun().is_none_or(may) {
         return Vec::new();
     }
     let names = |line: &String| crate_paths(line).iter().any(|path| path.starts_with("drivers"));

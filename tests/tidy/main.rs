@@ -5,6 +5,8 @@
 //! lets pass, and why, is data in `allowed.rs`; the import table is data in `rows.rs`. One
 //! thread, no locks, nothing but reading.
 
+#![cfg(test)]
+
 mod allowed;
 mod arrows;
 mod citations;

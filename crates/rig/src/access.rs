@@ -342,7 +342,7 @@ impl Buffer {
     fn check_elements<T: Pod>(&self, call: &'static str) -> Result<()> {
         let element_bytes = size_of::<T>() as u64;
         let partial = match element_bytes {
-            0 => self.len() > 0,
+            0 => !self.is_empty(),
             size => !self.len().is_multiple_of(size),
         };
         if partial {
@@ -350,7 +350,7 @@ impl Buffer {
         }
         // Known before any wait, where the host always finds the bytes.
         match self.at.bytes {
-            Some(bytes) if self.len() > 0 => {
+            Some(bytes) if !self.is_empty() => {
                 check_aligned::<T>(call, bytes.range(self.offset(), self.len()))
             }
             _ => Ok(()),

@@ -53,7 +53,7 @@ pub(crate) fn drain(owner: &Arc<Owner>, after: &mut After) {
         take_home(owner, after);
     }
     if !owner.unmaps.is_empty() {
-        owner.unmaps.take_all().for_each(|mapping| end_mapping(mapping));
+        owner.unmaps.take_all().for_each(end_mapping);
     }
     if !owner.leftovers.is_empty() {
         let submitted = owner.track.submitted();

@@ -281,7 +281,7 @@ impl Misuse {
 
 /// Checks that `offset..offset + len` lies within `len_bytes` (S0.4).
 pub(crate) fn check_range(call: &'static str, offset: u64, len: u64, len_bytes: u64) -> Result<()> {
-    let end_bytes = offset.checked_add(len).unwrap_or(u64::MAX);
+    let end_bytes = offset.saturating_add(len);
     if end_bytes > len_bytes || offset.checked_add(len).is_none() {
         return Misuse::OutOfRange { end_bytes, len_bytes }.of(call);
     }

@@ -151,7 +151,7 @@ pub(crate) trait Release: MaybeSend + MaybeSync {
 
 impl Owner {
     /// Returns who pays for memory of a kind.
-    pub(crate) fn payer<'a>(self: &'a Arc<Self>, kind: Kind) -> &'a Arc<Self> {
+    pub(crate) fn payer(self: &Arc<Self>, kind: Kind) -> &Arc<Self> {
         match (kind, &self.host) {
             (Kind::Pinned | Kind::Transfer, Some(host)) => host,
             _ => self,
