@@ -2,8 +2,25 @@
 
 #![cfg(test)]
 
+mod access;
+mod check;
+mod claims;
+mod command;
+mod dev;
+mod ending;
 mod heap;
+mod make;
+mod moves;
 mod operation;
+mod plan;
+mod profile;
+mod program;
+mod random;
+mod reference;
+mod route;
 mod scene;
 mod serial;
+mod verdict;
 mod walk;
+mod work;
+mod world;

@@ -64,6 +64,16 @@ impl Side<'_> {
     }
 }
 
+/// Refuses what a held claim refuses now, before work is handed over whose bytes the claim would
+/// then keep from their place (S0.2).
+pub(crate) fn check_claim(call: &'static str, side: Side<'_>) -> Result<()> {
+    let at = &side.buffer.at;
+    match at.claims.would(side.ask(), side.pass()) {
+        Answer::Waits => Ok(()),
+        answer => wait::judge_claim(call, at, answer).map(drop),
+    }
+}
+
 /// Waits for all that the sides follow, and claims them all, or none.
 pub(crate) async fn claim_host(call: &'static str, sides: &[Side<'_>]) -> Result<Claims> {
     // One claim an allocation: claims of one call never refuse each other (S5.1).

@@ -63,8 +63,10 @@ pub fn borrow(device: &Device, buffer: &Buffer) -> Result<Option<Buffer>> {
     }
     match root.bytes {
         Some(_) if target.is_host() => Ok(Some(buffer.through(On::Host))),
-        Some(bytes) => map_host(target, root, bytes).map(|map| on(buffer, map)),
-        None => map_peer(target, root).map(|map| on(buffer, map)),
+        Some(bytes) if target.facts.import_align_bytes.is_some() => {
+            map_host(target, root, bytes).map(|map| on(buffer, map))
+        }
+        _ => map_peer(target, root).map(|map| on(buffer, map)),
     }
 }
 
@@ -161,7 +163,7 @@ fn join(target: &Arc<Owner>, root: &Arc<Allocation>) -> Result<Joined> {
                 return Ok(Joined::Made(made));
             };
             let state = *map.state.lock();
-            if matches!(state, MapState::Live | MapState::Due) {
+            if matches!(state, MapState::Live | MapState::Due(_)) {
                 return Ok(Joined::There(revive(Arc::clone(map))));
             }
         }

@@ -203,14 +203,16 @@ impl Buffer {
     }
 
     /// Whether two buffers share a byte: by host address if both have one, else by allocation and
-    /// range. A fact; empty buffers overlap nothing.
+    /// range. A fact; empty buffers overlap nothing, and dead ones only what they were made of.
     pub fn overlaps(&self, other: &Self) -> bool {
         if self.len == 0 || other.len == 0 {
             return false;
         }
         let meet =
             |a: u64, b: u64| a < b.saturating_add(other.len) && b < a.saturating_add(self.len);
-        match (self.at.bytes, other.at.bytes) {
+        // Another buffer may have a dead one's address by now.
+        let address = |buffer: &Self| buffer.at.bytes.filter(|_| !buffer.at.claims.is_dead());
+        match (address(self), address(other)) {
             (Some(a), Some(b)) => meet(a.address() + self.offset, b.address() + other.offset),
             _ => self.same_memory(other) && meet(self.offset, other.offset),
         }

@@ -3,7 +3,7 @@
 //! A copy returns with the bytes in its destination. Any thread may copy; claims are held only
 //! while bytes move.
 
-use crate::access::{Side as Claimed, claim_host, part_bytes};
+use crate::access::{Side as Claimed, check_claim, claim_host, part_bytes};
 use crate::allocation::mapping::MapRef;
 use crate::allocation::owner::Owner;
 use crate::allocation::{Call, Extra, Memory};
@@ -86,9 +86,15 @@ async fn run(route: Route, src: &Buffer, dst: &Buffer) -> Result<()> {
         Route::HostCopy => host_copy(src, dst).await,
         Route::Direct { by } => direct(by, src, dst).await,
         Route::StagedIn { .. } => staged_in(&Source::Host(src), dst).await,
-        Route::StagedOut { .. } => staged_out(src, &mut Sink::Host(dst)).await,
+        Route::StagedOut { .. } => {
+            check_claim("copy", Claimed { buffer: dst, access: Access::Write })?;
+            staged_out(src, &mut Sink::Host(dst)).await
+        }
         Route::FileToDevice { .. } => staged_in(&Source::File(src), dst).await,
-        Route::DeviceToFile { .. } => staged_out(src, &mut Sink::File(dst)).await,
+        Route::DeviceToFile { .. } => {
+            check_claim("copy", Claimed { buffer: dst, access: Access::Write })?;
+            staged_out(src, &mut Sink::File(dst)).await
+        }
         Route::StagedThrough { .. } => staged_through(src, dst).await,
         Route::FileRead => file_read(src, dst).await,
         Route::FileWrite => file_write(src, dst).await,

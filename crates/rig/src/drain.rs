@@ -77,6 +77,8 @@ pub(crate) fn drain(owner: &Arc<Owner>, after: &mut After) {
 pub(crate) fn bury(record: Arc<Allocation>, after: &mut After) {
     let owner = Arc::clone(&record.owner);
     let _draining = owner.draining.begin();
+    // An export may keep the bytes; the borrows are dead all the same.
+    end_mappings(&record);
     retire(record, after);
 }
 
@@ -111,6 +113,17 @@ fn ready_class(owner: &Owner, record: &Allocation) -> Option<Class> {
     Some(class)
 }
 
+/// Makes the mappings due that only dead borrows name: those hold nothing (S4.15).
+fn end_mappings(record: &Allocation) {
+    let maps = record.extra.if_made(|extra| extra.maps.clone());
+    for map in maps.into_iter().flatten() {
+        if *map.state.lock() == MapState::Live {
+            map.note_due();
+            List::push(map);
+        }
+    }
+}
+
 /// Starts the way back of a record that nothing needs any more; does nothing for others.
 fn retire(record: Arc<Allocation>, after: &mut After) {
     if record.start_return() {
@@ -122,14 +135,7 @@ fn retire(record: Arc<Allocation>, after: &mut After) {
 fn set_out(record: Arc<Allocation>, after: &mut After) {
     let given = record.is_lent() && !record.claims.is_dead();
     let record = record.homeward();
-    // Borrows that are left are dead and hold nothing: their mappings are due now.
-    let maps = record.extra.if_made(|extra| extra.maps.clone());
-    for map in maps.into_iter().flatten() {
-        if *map.state.lock() == MapState::Live {
-            map.note_due();
-            List::push(map);
-        }
-    }
+    end_mappings(&record);
     if record.memory == Memory::Empty {
         return record.leave_roster();
     }
@@ -275,7 +281,7 @@ fn run_due(owner: &Arc<Owner>, after: &mut After) {
             mapping.with_root(|_, _| {
                 let mut state = mapping.state.lock();
                 if *state == MapState::Live {
-                    *state = MapState::Due;
+                    *state = MapState::Due(0);
                 }
             });
             release_mapping(&mapping, u64::MAX, after);

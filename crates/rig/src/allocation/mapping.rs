@@ -45,8 +45,8 @@ pub(crate) enum MapState {
     Importing,
     /// Borrows name it, or did until just now.
     Live,
-    /// It goes once the device reached what was submitted when the last borrow went.
-    Due,
+    /// It goes once the device reached this value, submitted when the last borrow went.
+    Due(u64),
     /// The driver is releasing it.
     Releasing,
     /// It is gone.
@@ -84,7 +84,8 @@ impl Mapping {
 
     /// Whether a borrow that is not dead names it. The caller has the root's `extra`.
     pub(crate) fn is_wanted(&self, root: &Allocation) -> bool {
-        self.live.load(Ordering::Relaxed) > 0 && !root.is_returning()
+        let alive = !root.is_returning() && !root.claims.is_dead();
+        self.live.load(Ordering::Relaxed) > 0 && alive
     }
 
     /// Notes that no borrow is left: due once the device reached what is submitted now. A note

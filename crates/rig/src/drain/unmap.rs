@@ -13,15 +13,15 @@ use std::sync::Arc;
 pub(crate) fn end_mapping(mapping: Arc<Mapping>) {
     let due = mapping.with_root(|root, _| {
         let mut state = mapping.state.lock();
-        let due = *state == MapState::Live && !mapping.is_wanted(root);
-        if due {
-            *state = MapState::Due;
+        if *state != MapState::Live || mapping.is_wanted(root) {
+            return None;
         }
-        due
-    });
-    if due {
-        let device = Arc::clone(&mapping.device);
         let value = mapping.due.load(Ordering::Relaxed);
+        *state = MapState::Due(value);
+        Some(value)
+    });
+    if let Some(value) = due {
+        let device = Arc::clone(&mapping.device);
         device.heap.lock().unmapping.push_back((value, mapping));
         device.note_due();
     }
@@ -32,21 +32,20 @@ pub(crate) fn release_mapping(mapping: &Arc<Mapping>, value: u64, after: &mut Af
     let device = &mapping.device;
     let releases = mapping.with_root(|root, _| {
         let mut state = mapping.state.lock();
-        // A borrow came and went since: it is due later, by an entry of its own.
-        if *state != MapState::Due || mapping.due.load(Ordering::Relaxed) > value {
-            return false;
-        }
+        // A borrow that came and went since made it due later, by an entry of its own.
+        let MapState::Due(due) = *state else { return None };
         let revived = mapping.is_wanted(root) && !device.track.is_settled();
+        if due > value {
+            return None;
+        }
         *state = if revived { MapState::Live } else { MapState::Releasing };
-        !revived
+        (!revived).then_some(due)
     });
-    if !releases {
-        return;
-    }
+    let Some(due) = releases else { return };
     let entered = device.gate.enter();
     if !entered && !device.track.is_settled() {
         // Lost just now: no call comes beside the stop, after which the mapping ends.
-        mapping.with_root(|_, _| *mapping.state.lock() = MapState::Due);
+        mapping.with_root(|_, _| *mapping.state.lock() = MapState::Due(due));
         return device.note_due();
     }
     device.driver.release(mapping.region());
