@@ -1,5 +1,5 @@
-//! Measures of a whole process: what a piece of a program asks for, its time, the statistics at exit
-//! (S11.4 to S11.6), and what the tick gives back while it idles (S9.15).
+//! Measures of a whole process: what a piece of a program asks for, its time, the statistics at
+//! exit (S11.4 to S11.6), and what the tick gives back while it idles (S9.15).
 //!
 //! The figures are the process's, so nothing else runs in it: each test runs this program again,
 //! for itself alone, and looks at what that printed.

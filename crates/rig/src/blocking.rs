@@ -270,7 +270,7 @@ impl Launch {
     ///
     /// # Errors
     ///
-    /// Those of [`Builder::build`] and [`Prepared::submit_async`].
+    /// Those of [`crate::Builder::build`] and [`Prepared::submit_async`].
     pub fn submit(self) -> Result<Point> {
         wait::block_on(self.submit_async())
     }
