@@ -1,11 +1,12 @@
 //! Inputs about what ends when: handles, threads, panics, and callbacks that call again.
 
-use crate::watch::{begin, rounds, until};
+use crate::watch::{WATCHDOG, begin, poll, rounds, until};
 use rig::memory;
 use rig::{Buffer, Device, Error, Hold, Misuse, Opener, add_collector, copy, host};
-use rig_support::{Opened, Script, drain};
+use rig_support::{Answer, Opened, Script, drain};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::channel;
+use std::pin::pin;
+use std::sync::mpsc::{TryRecvError, channel};
 use std::sync::{Arc, Mutex, Weak};
 
 fn misuse<T>(answer: rig::Result<T>) -> Option<Misuse> {
@@ -120,6 +121,42 @@ fn s8_9_a_release_that_calls_the_library_again_is_told_so_and_drops_what_it_has(
     // What the release had was dropped with it.
     drain(&d);
     assert_eq!((d.stats().live_bytes, d.cached()), (0, 4096));
+}
+
+#[test]
+fn s8_9_a_hold_named_in_work_that_faulted_is_released_when_its_device_settled() {
+    let d = Script::new("hold of a fault").stops(Answer::WhenTold).open();
+    let (told, ends) = channel();
+    let hold = Hold::new(move || told.send(()).unwrap());
+    let empty = d.prepare().build().unwrap();
+    d.control.fail_next_hand_over("the test says so");
+    let refused = empty.submit_holding(&[], &[], &[&hold]);
+    assert!(matches!(refused, Err(Error::Lost { .. })));
+    // The value counts as submitted (S8.3), so the hold is its submission's.
+    assert_eq!(d.submitted(), 1);
+    drop(hold);
+    assert_eq!(ends.try_recv(), Err(TryRecvError::Empty));
+    d.control.answer_stop();
+    assert_eq!(ends.recv_timeout(WATCHDOG), Ok(()));
+}
+
+#[test]
+fn s8_9_a_hold_is_released_with_its_done_work_though_a_later_submission_is_refused() {
+    let d = Script::new("hold of a refusal").queue_parts(1).open();
+    let (told, ends) = channel();
+    let hold = Hold::new(move || told.send(()).unwrap());
+    let empty = d.prepare().build().unwrap();
+    empty.submit_holding(&[], &[], &[&hold]).unwrap();
+    {
+        // The queue is full, so this one waits until the first is done, and is then given up.
+        let mut waiting = pin!(empty.submit_holding_async(&[], &[], &[]));
+        let holds = [&hold];
+        let mut holding = pin!(empty.submit_holding_async(&[], &[], &holds));
+        assert!(poll(waiting.as_mut()).is_pending() && poll(holding.as_mut()).is_pending());
+        d.control.run_all();
+        drain(&d);
+    }
+    assert_eq!(ends.recv_timeout(WATCHDOG), Ok(()));
 }
 
 #[test]

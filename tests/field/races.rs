@@ -143,6 +143,27 @@ fn s10_8_memory_that_the_driver_refuses_later_is_gone_and_given_back_to_nobody()
 }
 
 #[test]
+fn s0_7_a_blocking_call_that_waits_for_a_verdict_alone_sleeps_meanwhile() {
+    for answer in [Answer::AtService, Answer::WhenTold] {
+        let d = Script::new("idle verdict").allocs(answer).open();
+        let creating = {
+            let device = d.device.clone();
+            begin("a create", move || device.create_buffer(4096).map(drop))
+        };
+        if answer == Answer::WhenTold {
+            // The tick goes on serving the driver meanwhile.
+            let served = d.control.count(Call::Service);
+            d.control.await_calls(Call::Service, served + 3);
+            assert!(creating.runs());
+            d.control.answer_allocs();
+        }
+        creating.end().unwrap();
+        let asked = d.control.count(Call::PollAlloc) + d.control.count(Call::Block);
+        assert!(asked < 50, "{answer:?}: the driver was asked {asked} times");
+    }
+}
+
+#[test]
 fn s5_4_claims_that_ended_while_a_consume_waited_take_nothing_over() {
     let d = Script::new("late consume").addressed(Addressed::Always).open();
     let x = d.create_buffer(4096).unwrap();

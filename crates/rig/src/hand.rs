@@ -83,7 +83,8 @@ pub(crate) async fn hand_over(owner: &Arc<Owner>, job: &Job<'_>) -> Result<Point
             }
         }
         let point = offer(owner, job, &queued, &call)?;
-        drop((held, turn));
+        // Whoever is woken may do anything: the call is over by then.
+        drop((call, held, turn));
         // ORDERING: the value stands before the look of `arm`, for the tick's second look.
         fence(Ordering::SeqCst);
         tick::arm(owner);
@@ -124,7 +125,10 @@ fn offer(owner: &Arc<Owner>, job: &Job<'_>, queued: &Points, call: &InFlight<'_>
             ends.foreign.pop_front();
         }
         ends.foreign.extend(queued.iter().map(|point| (value, *point)));
-        ends.releases.extend(job.releases.iter().map(|release| (value, Arc::clone(release))));
+        for release in job.releases {
+            release.named();
+            ends.releases.push_back((value, Arc::clone(release)));
+        }
         drop(ends);
         if !job.releases.is_empty() {
             owner.note_due();

@@ -54,19 +54,17 @@ impl Hold {
         Self::new(move || drop(value))
     }
 
-    /// Counts one more submission, and answers what its end calls.
-    pub(crate) fn name(&self) -> Arc<dyn Release> {
-        self.kept.pending.fetch_add(1, Ordering::Relaxed);
+    /// Returns what the end of a submission calls that names the hold.
+    pub(crate) fn kept(&self) -> Arc<dyn Release> {
         Arc::clone(&self.kept) as Arc<dyn Release>
-    }
-
-    /// Takes a submission back that was refused.
-    pub(crate) fn unname(&self) {
-        self.kept.pending.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Release for Kept {
+    fn named(&self) {
+        self.pending.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn done(&self) {
         // ORDERING: the last submission's end sees what the others' ends did.
         if self.pending.fetch_sub(1, Ordering::AcqRel) == 1 {

@@ -96,7 +96,10 @@ pub(crate) fn look(owner: &Arc<Owner>) {
         return;
     }
     let call = InFlight { owner };
-    match call.driver().reached() {
+    let reached = call.driver().reached();
+    // Whoever is woken may do anything: the call is over by then.
+    drop(call);
+    match reached {
         Ok(value) => {
             if owner.track.raise(value) {
                 owner.note_due();

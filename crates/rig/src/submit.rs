@@ -74,12 +74,9 @@ impl Prepared {
             touches = hand::merge(touches.into_iter().chain(given));
         }
         let work = Work { prepared: Some(inner.keep.number()), parts: &inner.parts, spans: &spans };
-        let releases: SmallVec<[_; 2]> = holds.iter().map(|hold| hold.name()).collect();
+        let releases: SmallVec<[_; 2]> = holds.iter().map(|hold| hold.kept()).collect();
         let job = Job { call: CALL, work, touches: &touches, waits, releases: &releases };
-        let refused = Refused(holds);
-        let point = hand_over(&inner.owner, &job).await?;
-        std::mem::forget(refused);
-        Ok(point)
+        hand_over(&inner.owner, &job).await
     }
 
     fn check(&self, run: &[&Buffer], waits: &[Point]) -> Result<()> {
@@ -147,15 +144,6 @@ impl Prepared {
             && run.offset() < span.offset + span.len
             && span.offset < run.offset() + run.len();
         if meets { Misuse::Overlap.of(CALL) } else { Ok(()) }
-    }
-}
-
-/// Takes the holds of a submission back that was refused.
-struct Refused<'a>(&'a [&'a Hold]);
-
-impl Drop for Refused<'_> {
-    fn drop(&mut self) {
-        self.0.iter().for_each(|hold| hold.unname());
     }
 }
 

@@ -7,6 +7,7 @@
 //! meets loses that device. `STATE` is a leaf lock; nothing is called under it.
 
 use crate::allocation::owner::{Owner, Still};
+use crate::collector::panic_text;
 use crate::drain;
 use crate::life;
 use crate::settings;
@@ -14,6 +15,7 @@ use crate::sync::{Ordering, fence, now_ns};
 use crate::timeline::{DeviceId, Fate};
 use crate::window::Pace;
 use parking_lot::{Condvar, Mutex};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::time::Duration;
@@ -76,7 +78,12 @@ fn turn_later() -> bool {
 fn run() {
     let mut paces = Vec::new();
     loop {
-        let wait = pass(&mut paces);
+        // A waker that panics is its program's: other devices are looked after all the same.
+        let passed = catch_unwind(AssertUnwindSafe(|| pass(&mut paces)));
+        let wait = passed.unwrap_or_else(|panic| {
+            tracing::error!("a waker panicked: {}", panic_text(&*panic));
+            Some(WAIT)
+        });
         let mut state = STATE.lock();
         if !state.poked {
             match wait {

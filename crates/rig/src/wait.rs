@@ -98,28 +98,29 @@ thread_local! {
 }
 
 /// Waits for an answer of a driver that may be pending: a blocking form sleeps in the driver
-/// meanwhile, an async one is served by the tick.
+/// meanwhile if work is under way there; else the tick serves the driver.
 pub(crate) async fn answer<T>(
     owner: &Arc<Owner>,
     mut ask: impl FnMut(&Arc<dyn Driver>, &Waker) -> Poll<T>,
 ) -> Result<T> {
     poll_fn(|cx| {
-        let blocking = is_blocking() && owner.facts.may_block;
-        if !blocking {
-            owner.wakers.register(cx.waker());
-        }
-        let asked = life::InFlight::new(owner).map(|call| ask(call.driver(), cx.waker()));
-        match asked {
-            Ok(Poll::Ready(answer)) => return Poll::Ready(Ok(answer)),
-            Err(error) => return Poll::Ready(Err(error)),
+        owner.wakers.register(cx.waker());
+        match life::InFlight::new(owner).map(|call| ask(call.driver(), cx.waker())) {
             Ok(Poll::Pending) => {}
+            answered => {
+                // Nobody keeps the tick awake for a waker that waits for nothing any more.
+                owner.wakers.wake_all();
+                return answered
+                    .map_or_else(|lost| Poll::Ready(Err(lost)), |answer| answer.map(Ok));
+            }
         }
         // The answer may come behind work that was only handed over (S2.6).
         let submitted = owner.track.submitted();
-        if owner.track.reached() < submitted {
+        let works = owner.track.reached() < submitted;
+        if works {
             commit(owner, submitted)?;
         }
-        if blocking {
+        if works && is_blocking() && owner.facts.may_block {
             SLEEP.set(Some((Arc::clone(owner), submitted)));
         } else {
             tick::arm(owner);
@@ -211,7 +212,12 @@ impl Future for Reach<'_> {
             tick::arm(owner);
             tick::poke();
         }
-        look()
+        let answer = look();
+        if answer.is_ready() {
+            // Reached just before the waker was there: nobody keeps the tick awake for it.
+            owner.wakers.wake_all();
+        }
+        answer
     }
 }
 

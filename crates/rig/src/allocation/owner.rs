@@ -145,6 +145,9 @@ impl Release for Leftover {
 
 /// What a hold keeps; released once, in a drain, with no lock.
 pub(crate) trait Release: MaybeSend + MaybeSync {
+    /// A submission that names it has its value.
+    fn named(&self) {}
+
     /// One of the submissions that named it is done, or its device settled.
     fn done(&self);
 }
