@@ -30,7 +30,7 @@ fn begin(call: &'static str, buffer: &Buffer, access: Access) -> Result<()> {
 
 impl Buffer {
     /// Copies bytes out of the buffer, from `offset` on; returns with them in `out`. Reaches any
-    /// buffer.
+    /// buffer. Waits for the last write of its memory, and for the copy.
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl Buffer {
     }
 
     /// Copies bytes into the buffer, from `offset` on; returns with them there. Reaches any
-    /// buffer.
+    /// buffer. Waits for every use of its memory, and for the copy.
     ///
     /// # Errors
     ///
@@ -84,7 +84,8 @@ impl Buffer {
         staged_in(&Source::Slice(bytes), &part).await
     }
 
-    /// Sets every byte of the buffer; returns when it is done. Reaches any buffer.
+    /// Sets every byte of the buffer; returns when it is done. Reaches any buffer. Waits for every
+    /// use of its memory, and for the fill.
     ///
     /// # Errors
     ///

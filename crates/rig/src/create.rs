@@ -49,7 +49,7 @@ impl BufferBuilder<'_> {
         self
     }
 
-    /// Makes the buffer; see [`Device::create_buffer_async`].
+    /// Makes the buffer, and waits as [`Device::create_buffer_async`] does.
     ///
     /// # Errors
     ///

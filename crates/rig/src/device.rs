@@ -140,7 +140,7 @@ impl Device {
         self.owner.track.is_settled()
     }
 
-    /// Returns the point of a value.
+    /// Returns the point of a value. Never waits.
     ///
     /// # Errors
     ///
@@ -218,7 +218,8 @@ impl Device {
     }
 
     /// Returns to the driver what recent usage says is not needed (S9.14), without a new scan.
-    /// What its device may still use follows when that is done, and is answered as pending.
+    /// What its device may still use follows when that is done, and is answered as pending. Never
+    /// waits.
     ///
     /// # Errors
     ///
@@ -231,7 +232,7 @@ impl Device {
     }
 
     /// Returns everything cached to the driver, Pinned too. What its device may still use follows
-    /// when that is done, and is answered as pending.
+    /// when that is done, and is answered as pending. Never waits.
     ///
     /// # Errors
     ///
@@ -260,7 +261,7 @@ impl Device {
         CacheOptions::of(self.owner.heap.lock().cache.options())
     }
 
-    /// Changes the options of the cache; what is cached stays in its bin.
+    /// Changes the options of the cache; what is cached stays in its bin. Never waits.
     ///
     /// # Errors
     ///
@@ -307,6 +308,10 @@ impl Device {
             Poll::Pending
         })
         .await;
+        // Whoever saw the end of the stop may still have memory in its hands.
+        self.owner.note_due();
+        life::drain(&self.owner);
+        self.owner.draining.wait_out().await;
         Ok(())
     }
 

@@ -54,7 +54,7 @@ impl Export {
         self.len() == 0
     }
 
-    /// Copies bytes out, as they are at this moment.
+    /// Copies bytes out, as they are at this moment. Waits for no work.
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl Export {
         Ok(())
     }
 
-    /// Copies bytes in.
+    /// Copies bytes in. Waits for no work.
     ///
     /// # Errors
     ///

@@ -15,7 +15,8 @@ pub fn opener() -> Opener {
     Opener::new("file", || Ok::<_, Fault>(file::driver()))
 }
 
-/// Opens a device of files, or answers the one that has the name.
+/// Opens a device of files, or answers the one that has the name. Waits as [`Device::open_async`]
+/// does.
 ///
 /// # Errors
 ///

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 impl Device {
     /// Creates a file of `len` bytes, or cuts one that exists to that length, and answers a buffer
-    /// over it.
+    /// over it. The calling thread waits for the system, and for no work.
     ///
     /// # Errors
     ///
@@ -27,7 +27,8 @@ impl Device {
     }
 
     /// Opens a file that exists, and answers a buffer over its present length; read-only if it is
-    /// opened so. Two opens never overlap.
+    /// opened so. Two opens never overlap. The calling thread waits for the system, and for no
+    /// work.
     ///
     /// # Errors
     ///

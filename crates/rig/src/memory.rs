@@ -18,7 +18,8 @@ pub fn opener(options: Options) -> Opener {
     Opener::new("memory", move || Ok::<_, Fault>(memory::driver(options)))
 }
 
-/// Opens a memory device, or answers the one that has the name. Its budget is unbounded.
+/// Opens a memory device, or answers the one that has the name. Its budget is unbounded. Waits as
+/// [`Device::open_async`] does.
 ///
 /// # Errors
 ///

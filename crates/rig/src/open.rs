@@ -21,6 +21,7 @@ use crate::tick;
 use crate::timeline::{DeviceId, track};
 use crate::turn::Turn;
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -110,6 +111,8 @@ fn find_or_start(name: &str, opener: Opener) -> Result<Found> {
     {
         let _ = life::poll_stopped(&owner, Waker::noop());
     }
+    // Declared ahead of the lock: an opener that ends here is dropped after it.
+    let mut known: SmallVec<[Arc<Shared>; 2]> = SmallVec::new();
     let mut opening = OPENING.lock();
     if let Some(id) = life::named(name) {
         let Some(owner) = life::owner_of(id) else {
@@ -124,10 +127,10 @@ fn find_or_start(name: &str, opener: Opener) -> Result<Found> {
         };
     }
     opening.retain(|shared| shared.strong_count() > 0);
-    let known = opening.iter().filter_map(Weak::upgrade).find(|shared| *shared.name == *name);
-    if let Some(shared) = known {
+    known.extend(opening.iter().filter_map(Weak::upgrade));
+    if let Some(shared) = known.iter().find(|shared| *shared.name == *name) {
         return if shared.driver == opener.driver {
-            Ok(Found::Opening(shared))
+            Ok(Found::Opening(Arc::clone(shared)))
         } else {
             taken(shared.driver)
         };

@@ -267,7 +267,7 @@ impl Builder {
         self.named.len() - 1
     }
 
-    /// Checks the work and prepares it.
+    /// Checks the work and prepares it. Never waits for work.
     ///
     /// # Errors
     ///

@@ -178,7 +178,7 @@ impl Launch {
         Self { builder: self.builder.args(bytes) }
     }
 
-    /// Prepares and submits the launch; see [`Prepared::submit_async`].
+    /// Prepares and submits the launch, and waits as [`Prepared::submit_async`] does.
     ///
     /// # Errors
     ///
@@ -190,7 +190,8 @@ impl Launch {
 
 impl Device {
     /// Notes that work which the program itself put on the device's queue, just before, uses these
-    /// buffers: an empty submission that stamps them (S8.6).
+    /// buffers: an empty submission that stamps them (S8.6). Waits as [`Prepared::submit_async`]
+    /// does.
     ///
     /// # Errors
     ///
