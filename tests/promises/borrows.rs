@@ -108,6 +108,8 @@ fn s4_7_other_host_addressed_memory_is_not_borrowed() {
     assert_eq!(asked(&d, &host_buffer(LEN - 1)), (false, 0));
     assert_eq!(asked(&d, &host_buffer(page_bytes())), (false, 0));
     assert_eq!(asked(&d, &wrap(vec![0_u8; 2 * LEN as usize]).view(1, 5).unwrap()), (false, 0));
+    let fine = Script::new("s4_7 small").maps_host(Some(64)).open();
+    assert_eq!(asked(&fine, &host_buffer(640)), (false, 0), "below 64 KiB, wherever it starts");
     let coarse = Script::new("s4_7 coarse").maps_host(Some(1 << 40)).open();
     assert_eq!(asked(&coarse, &host_buffer(LEN)), (false, 0));
 }

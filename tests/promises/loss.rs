@@ -1,9 +1,9 @@
 //! The table of S12.1: what each call answers once device d is lost, cell by cell.
 
-use crate::bench::{lost, misuse};
+use crate::bench::{lost, misuse, own_halves};
 use rig::driver::Addressed;
 use rig::memory::function;
-use rig::{Buffer, Claims, Misuse, Result, Stamps, Use, host};
+use rig::{Buffer, Claims, Misuse, Result, Stamps, Use, copy, host};
 use rig_support::uses::{
     CLAIMS, EXPORT, FILL, Named, READ, READS, WRITE, WRITES, are_lost, is_lost, succeed,
 };
@@ -223,6 +223,22 @@ fn s12_1_a_read_of_the_lost_device_after_its_done_write_keeps_readers_well() {
     pair.lose();
     succeed(&h, &reads());
     are_lost(&h, &writes(), &pair.name);
+}
+
+#[test]
+fn s0_2_a_copy_that_meets_a_loss_hands_nothing_over() {
+    let pair = Pair::new("s0_2 copy");
+    let well = own_halves(Script::new("s0_2 copy well")).open();
+    let (x, nothing) = (well.create_buffer(LEN).unwrap(), host().create_buffer(0).unwrap());
+    let (read, written) = (pair.used(Use::Read).0, pair.used(Use::Write).0);
+    pair.lose();
+    is_lost("copy into memory in use", copy(&x, &read), &pair.name);
+    is_lost("copy from memory being written", copy(&written, &x), &pair.name);
+    assert_eq!((well.submitted(), x.stamps()), (0, Stamps::default()));
+    assert_eq!(well.half_stamps(0, 0), None);
+    // S6.8: a copy of 0 bytes does every check.
+    is_lost("copy of nothing into it", copy(&nothing, &read.view(8, 0).unwrap()), &pair.name);
+    is_lost("copy of nothing from it", copy(&written.view(8, 0).unwrap(), &nothing), &pair.name);
 }
 
 #[test]
