@@ -94,7 +94,10 @@ pub(crate) struct Parts {
 impl Allocation {
     /// Makes a record with no handle yet, and enters it in its payer's roster.
     pub(crate) fn new(parts: Parts) -> Arc<Self> {
-        let flags = if parts.read_only { READ_ONLY } else { 0 };
+        let mut flags = if parts.read_only { READ_ONLY } else { 0 };
+        if parts.bytes.is_none() && parts.memory.is_mapped_on(&parts.owner) {
+            flags |= WHILE_MAPPED;
+        }
         let made = Arc::new(Self {
             link: Link::new(),
             users: AtomicU64::new(0),
@@ -130,7 +133,7 @@ impl Allocation {
         if tag.label.is_some() || tag.site.is_some() {
             self.extra.lock().tag = tag;
         }
-        let flags = self.flags.load(Ordering::Relaxed) & READ_ONLY;
+        let flags = self.flags.load(Ordering::Relaxed) & (READ_ONLY | WHILE_MAPPED);
         self.flags.store(flags, Ordering::Relaxed);
     }
 
@@ -208,14 +211,9 @@ impl Allocation {
     }
 
     /// Whether the host addresses the bytes only while they are mapped (S1.9).
+    #[inline]
     pub(crate) fn is_mapped_access(&self) -> bool {
-        let while_mapped = match self.memory {
-            Memory::File | Memory::Empty => false,
-            // Transfer memory is for the host's moves, whatever the device's own memory is.
-            Memory::Half => true,
-            _ => self.owner.facts.addressed == Addressed::WhileMapped,
-        };
-        self.bytes.is_none() && while_mapped
+        self.has(WHILE_MAPPED)
     }
 
     /// Claims the way back: true for the one caller that may take the memory home, once neither a
@@ -343,6 +341,16 @@ impl Linked for Allocation {
 }
 
 impl Memory {
+    /// Whether the host has to have such memory of a device mapped, if it addresses it at all.
+    fn is_mapped_on(self, owner: &Owner) -> bool {
+        match self {
+            Self::File | Self::Empty => false,
+            // Transfer memory is for the host's moves, whatever the device's own memory is.
+            Self::Half => true,
+            _ => owner.facts.addressed == Addressed::WhileMapped,
+        }
+    }
+
     /// Whether such memory is never exclusive (S5.7).
     fn is_outside(self) -> bool {
         matches!(self, Self::Wrapped | Self::File)
@@ -464,3 +472,4 @@ const RETURNING: u64 = 1 << 63;
 const READ_ONLY: u32 = 1;
 const LENT: u32 = 2;
 const GIVEN: u32 = 4;
+const WHILE_MAPPED: u32 = 8;

@@ -246,7 +246,7 @@ impl Prepared {
     ///
     /// Those of [`Prepared::submit_async`].
     pub fn submit(&self, run: &[&Buffer], waits: &[Point]) -> Result<Point> {
-        wait::block_on(self.submit_async(run, waits))
+        self.submit_holding(run, waits, &[])
     }
 
     /// Submits like [`Prepared::submit_holding_async`], and blocks where that waits.
@@ -260,6 +260,12 @@ impl Prepared {
         waits: &[Point],
         holds: &[&Hold],
     ) -> Result<Point> {
+        if run.is_empty()
+            && waits.is_empty()
+            && let Some(point) = self.submit_now(holds)?
+        {
+            return Ok(point);
+        }
         wait::block_on(self.submit_holding_async(run, waits, holds))
     }
 }

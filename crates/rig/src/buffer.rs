@@ -347,11 +347,12 @@ impl Buffer {
         }
     }
 
+    #[inline]
     pub(crate) fn check_live(&self, call: &'static str) -> Result<()> {
-        match self.dead() {
-            None => Ok(()),
-            Some(why) => Misuse::Dead { why }.of(call),
+        if !self.at.claims.is_dead() {
+            return Ok(());
         }
+        Misuse::Dead { why: self.at.why_dead() }.of(call)
     }
 
     pub(crate) fn check_writable(&self, call: &'static str) -> Result<()> {
@@ -359,6 +360,7 @@ impl Buffer {
     }
 
     /// Tells the loss of the memory's device, and of the one that the buffer is on.
+    #[inline]
     pub(crate) fn check_devices(&self) -> Result<()> {
         life::check_lost(&self.at.owner)?;
         match &self.on {

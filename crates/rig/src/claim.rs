@@ -70,7 +70,23 @@ impl Claims {
     }
 
     /// Asks for a claim, and holds it if it is granted.
+    #[inline]
     pub(crate) fn ask(&self, ask: Ask, pass: Pass) -> Answer {
+        if let Some(in_the_way) = in_the_way(ask) {
+            let word = self.word.load(Ordering::Relaxed);
+            let next = word + unit(ask);
+            // ORDERING: as in `ask_all`.
+            let exchange =
+                |word| self.word.compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed);
+            if word & in_the_way == 0 && exchange(word).is_ok() {
+                return Answer::Granted;
+            }
+        }
+        self.ask_all(ask, pass)
+    }
+
+    /// Asks by the whole table.
+    fn ask_all(&self, ask: Ask, pass: Pass) -> Answer {
         // ORDERING: an answer without an exchange is about what others did: that is seen.
         let mut word = self.word.load(Ordering::Acquire);
         loop {
@@ -96,6 +112,7 @@ impl Claims {
     }
 
     /// Releases a claim that is held; answers whether somebody waits and has to be woken.
+    #[inline]
     pub(crate) fn release(&self, ask: Ask) -> bool {
         // ORDERING: releases what was done under the claim, to the next ask. One word decides what
         // comes first: either the bit is seen here, or whoever sets it sees the release.
@@ -224,6 +241,27 @@ fn judge(word: u64, ask: Ask, pass: Pass) -> (Answer, u64) {
     }
 }
 
+/// Returns what of the word refuses the claim or makes it wait, whoever asks, and a count that
+/// comes near its most; without any of it the claim is granted. None where that is not all.
+#[inline]
+const fn in_the_way(ask: Ask) -> Option<u64> {
+    let reads = CLOSURE_READ.mask() | MOVER_READ.mask();
+    let writes = DEAD | CLOSURE_WRITE | MOVER_WRITE;
+    let momentary = MOMENTARY_READ.mask() | MOMENTARY_WRITE;
+    match ask {
+        Ask::KeptRead => Some(writes | EXCLUSIVE | KEPT_READ.top()),
+        Ask::MoverRead | Ask::ClosureRead => {
+            Some(writes | EXCLUSIVE | MOMENTARY_WRITE | CLOSURE_READ.top() | MOVER_READ.top())
+        }
+        Ask::MoverWrite | Ask::ClosureWrite => {
+            Some(writes | EXCLUSIVE | reads | KEPT_READ.mask() | momentary)
+        }
+        Ask::MomentaryRead => Some(writes | MOMENTARY_WRITE | MOMENTARY_READ.top()),
+        Ask::MomentaryWrite => Some(writes | reads | momentary),
+        Ask::KeptExclusive | Ask::Export | Ask::Free => None,
+    }
+}
+
 fn taken(word: u64, ask: Ask) -> u64 {
     match ask {
         Ask::Export => word | OUTSIDE,
@@ -258,7 +296,8 @@ fn counter(ask: Ask) -> Option<Field> {
 }
 
 /// What holding the claim adds to the word.
-fn unit(ask: Ask) -> u64 {
+#[inline]
+const fn unit(ask: Ask) -> u64 {
     match ask {
         Ask::KeptRead => 1 << KEPT_READ.shift,
         Ask::MoverRead => 1 << MOVER_READ.shift,
@@ -282,6 +321,11 @@ struct Field {
 impl Field {
     const fn mask(self) -> u64 {
         self.most << self.shift
+    }
+
+    /// The highest bit of the count.
+    const fn top(self) -> u64 {
+        (self.most / 2 + 1) << self.shift
     }
 
     const fn of(self, word: u64) -> u64 {

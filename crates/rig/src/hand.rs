@@ -17,9 +17,16 @@ use crate::profile::{self, Event, What};
 use crate::sync::{Ordering, fence};
 use crate::tick;
 use crate::timeline::{Access, Fate, Point, VALUE_MAX};
+use crate::turn::Taken;
 use crate::wait;
 use smallvec::SmallVec;
 use std::sync::Arc;
+
+/// What work does to an allocation.
+pub(crate) trait Use {
+    fn at(&self) -> &Ref;
+    fn access(&self) -> Access;
+}
 
 /// An allocation that work uses, each once.
 #[derive(Clone, Copy)]
@@ -28,13 +35,22 @@ pub(crate) struct Touch<'a> {
     pub(crate) access: Access,
 }
 
+impl Use for Touch<'_> {
+    fn at(&self) -> &Ref {
+        self.at
+    }
+
+    fn access(&self) -> Access {
+        self.access
+    }
+}
+
 /// Work to be handed over.
-#[derive(Clone, Copy)]
-pub(crate) struct Job<'a> {
+pub(crate) struct Job<'a, T> {
     pub(crate) call: &'static str,
     pub(crate) work: Work<'a>,
     /// What the work uses, each allocation once.
-    pub(crate) touches: &'a [Touch<'a>],
+    pub(crate) touches: &'a [T],
     /// Further points that it follows.
     pub(crate) waits: &'a [Point],
     /// What is released once the value is done.
@@ -48,75 +64,128 @@ pub(crate) struct Job<'a> {
 ///
 /// `Lost`, `Misuse::Busy` beside a running closure, `Misuse::Dead`, `Misuse::Rejected`,
 /// `Misuse::TooLarge`.
-pub(crate) async fn hand_over(owner: &Arc<Owner>, job: &Job<'_>) -> Result<Point> {
+pub(crate) async fn hand_over<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> Result<Point> {
     let begun = profile::begin();
     loop {
         life::check_lost(owner)?;
         let foreign = gather(owner, job)?;
         let queued = wait_or_queue(owner, &foreign).await?;
         let turn = owner.turn.take().await;
-        let held = match Held::take(owner, job)? {
-            Ok(held) => held,
-            Err(conflict) => {
-                drop(turn);
-                let (allocation, ask) = (conflict.at.record(), momentary(conflict));
+        match in_turn(owner, job, &queued, turn)? {
+            Step::Done(point) => return end(owner, job, &queued, point, begun),
+            Step::Conflict(touch) => {
+                let allocation = touch.at().record();
+                let ask = momentary(allocation, touch.access());
                 wait::Released { allocation, ask, pass: Pass::No }.await;
-                continue;
             }
-        };
-        if !is_covered(&gather(owner, job)?, &queued) {
-            continue;
-        }
-        let call = InFlight::new(owner)?;
-        // Looked at first: if nothing is left to be reached now, room never comes.
-        let value = owner.track.reached() + 1;
-        match call.driver().room(&job.work) {
-            Room::Now => {}
-            Room::Never => return Misuse::TooLarge.of(job.call),
-            Room::Later => {
-                drop((call, held, turn));
-                if value > owner.track.submitted() {
-                    return Misuse::TooLarge.of(job.call);
-                }
-                wait::reach(owner, value).await?;
-                continue;
+            Step::Grew => {}
+            Step::Full { next } if next > owner.track.submitted() => {
+                return Misuse::TooLarge.of(job.call);
             }
+            Step::Full { next } => wait::reach(owner, next).await?,
         }
-        let point = offer(owner, job, &queued, &call)?;
-        // Whoever is woken may do anything: the call is over by then.
-        drop((call, held, turn));
-        // ORDERING: the value stands before the look of `arm`, for the tick's second look.
-        fence(Ordering::SeqCst);
-        tick::arm(owner);
-        follow_losses(owner, &queued)?;
-        if begun.is_some() {
-            note(owner, job, point, begun);
-        }
-        return Ok(point);
     }
 }
 
-/// Offers the work as the next value, and assigns it. The caller has the turn and the claims.
-fn offer(owner: &Arc<Owner>, job: &Job<'_>, queued: &Points, call: &InFlight<'_>) -> Result<Point> {
+/// Hands work over if that waits for nothing; answers none, and did nothing, if it does. The work
+/// follows no other device, as far as the caller saw.
+pub(crate) fn hand_over_now<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> Result<Option<Point>> {
+    let begun = profile::begin();
+    life::check_lost(owner)?;
+    let queued = Points::new();
+    let Some(turn) = owner.turn.try_take() else { return Ok(None) };
+    match in_turn(owner, job, &queued, turn)? {
+        Step::Done(point) => end(owner, job, &queued, point, begun).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// What one turn came to.
+enum Step<'a, T> {
+    Done(Point),
+    /// A claim stands in the way of this touch.
+    Conflict(&'a T),
+    /// There are points that were not gathered before.
+    Grew,
+    /// There is no room before the next value is reached.
+    Full {
+        next: u64,
+    },
+}
+
+/// Takes the claims, looks at the stamps again and offers the work, in one turn.
+fn in_turn<'a, T: Use>(
+    owner: &Arc<Owner>,
+    job: &Job<'a, T>,
+    queued: &Points,
+    turn: Taken<'_>,
+) -> Result<Step<'a, T>> {
+    let held = match Held::take(owner, job)? {
+        Ok(held) => held,
+        Err(conflict) => return Ok(Step::Conflict(conflict)),
+    };
+    if held.follows_others && !is_covered(&gather(owner, job)?, queued) {
+        return Ok(Step::Grew);
+    }
+    let call = InFlight::new(owner)?;
+    // Looked at first: if nothing is left to be reached now, room never comes.
+    let next = owner.track.reached() + 1;
+    match call.driver().room(&job.work) {
+        Room::Now => {}
+        Room::Never => return Misuse::TooLarge.of(job.call),
+        Room::Later => return Ok(Step::Full { next }),
+    }
+    let point = offer(owner, job, queued, &held)?;
+    // Whoever is woken may do anything: the call is over by then.
+    drop((call, held, turn));
+    Ok(Step::Done(point))
+}
+
+/// Does what follows a turn that handed the work over.
+fn end<T>(
+    owner: &Arc<Owner>,
+    job: &Job<'_, T>,
+    queued: &Points,
+    point: Point,
+    begun: Option<u64>,
+) -> Result<Point> {
+    // ORDERING: the value stands before the look of `arm`, for the tick's second look.
+    fence(Ordering::SeqCst);
+    tick::arm(owner);
+    follow_losses(owner, queued)?;
+    if begun.is_some() {
+        note(owner, job, point, begun);
+    }
+    Ok(point)
+}
+
+/// Offers the work as the next value, and assigns it. The caller has the turn and a call in flight.
+fn offer<T: Use>(
+    owner: &Arc<Owner>,
+    job: &Job<'_, T>,
+    queued: &Points,
+    held: &Held<'_, T>,
+) -> Result<Point> {
     let value = owner.track.submitted() + 1;
     if value > VALUE_MAX {
         life::lose(owner, &Arc::from("no values left"));
         return Err(life::lost(owner));
     }
-    let mapped = |touch: &&Touch<'_>| touch.at.is_mapped_access();
-    for touch in job.touches.iter().filter(mapped) {
-        call.driver().end_access(touch.at.region);
+    if held.has_mapped {
+        for touch in job.touches.iter().filter(|touch| touch.at().is_mapped_access()) {
+            owner.driver.end_access(touch.at().region);
+        }
     }
     let producers = Producers::of(queued);
     let answer =
-        entry::inside("a launch", || call.driver().hand_over(value, &job.work, &producers.named()));
+        entry::inside("a launch", || owner.driver.hand_over(value, &job.work, &producers.named()));
     if let HandOver::Rejected(why) = answer {
         return Misuse::Rejected { why }.of(job.call);
     }
     owner.track.assign(value);
     let point = Point::new(owner.id, value);
-    for touch in job.touches {
-        touch.at.stamps.raise(point, touch.access);
+    for touch in held.touches {
+        touch.at().stamps.raise(point, touch.access());
     }
     if !queued.is_empty() || !job.releases.is_empty() {
         let mut ends = owner.ends.lock();
@@ -156,15 +225,16 @@ type Points = SmallVec<[Point; 4]>;
 
 /// Gathers the unreached foreign points that the work follows, the greatest of each device; tells
 /// losses.
-fn gather(owner: &Owner, job: &Job<'_>) -> Result<Points> {
+fn gather<T: Use>(owner: &Owner, job: &Job<'_, T>) -> Result<Points> {
     let mut points = Points::new();
     for touch in job.touches {
-        let stamps = &touch.at.stamps;
-        if stamps.is_empty() {
+        let stamps = &touch.at().stamps;
+        // Queue order covers the device's own points.
+        if stamps.is_only_of(owner.id) {
             continue;
         }
         let keep = |point| keep_greatest(&mut points, point);
-        wait::each_unreached(stamps, touch.access, owner.id, keep)?;
+        wait::each_unreached(stamps, touch.access(), owner.id, keep)?;
     }
     for point in job.waits {
         if point.device_id() != owner.id {
@@ -213,41 +283,52 @@ fn is_covered(now: &Points, queued: &Points) -> bool {
 
 /// The momentary claim that a touch takes. Memory that is addressed only while mapped cannot be
 /// used by its device beside any access of the host (S1.9).
-fn momentary(touch: Touch<'_>) -> Ask {
-    match touch.access {
-        Access::Read if !touch.at.is_mapped_access() => Ask::MomentaryRead,
+fn momentary(at: &Allocation, access: Access) -> Ask {
+    match access {
+        Access::Read if !at.is_mapped_access() => Ask::MomentaryRead,
         _ => Ask::MomentaryWrite,
     }
 }
 
 /// The momentary claims of one hand-over, all of them; released on drop.
-struct Held<'a> {
-    touches: &'a [Touch<'a>],
-    count: usize,
+struct Held<'a, T: Use> {
+    /// What is claimed.
+    touches: &'a [T],
+    /// Whether another device has left a point, so that the stamps have to be gathered again.
+    follows_others: bool,
+    /// Whether some of the memory is addressed only while it is mapped.
+    has_mapped: bool,
 }
 
-impl<'a> Held<'a> {
+impl<'a, T: Use> Held<'a, T> {
     /// Takes all claims, or none and the touch that has to be waited for.
-    fn take(owner: &Owner, job: &Job<'a>) -> Result<std::result::Result<Self, Touch<'a>>> {
-        let mut held = Self { touches: job.touches, count: 0 };
-        for touch in job.touches {
-            match touch.at.claims.ask(momentary(*touch), Pass::No) {
-                Answer::Granted => held.count += 1,
-                Answer::Waits => return Ok(Err(*touch)),
-                answer => {
-                    wait::judge_claim(job.call, touch.at, answer)?;
-                }
+    fn take(owner: &Owner, job: &Job<'a, T>) -> Result<std::result::Result<Self, &'a T>> {
+        let (mut follows_others, mut has_mapped) = (!job.waits.is_empty(), false);
+        for (index, touch) in job.touches.iter().enumerate() {
+            let at: &Allocation = touch.at();
+            let answer = at.claims.ask(momentary(at, touch.access()), Pass::No);
+            if answer != Answer::Granted {
+                let touches = &job.touches[..index];
+                let _taken = Self { touches, follows_others, has_mapped };
+                return match answer {
+                    Answer::Waits => Ok(Err(touch)),
+                    answer => wait::judge_claim(job.call, at, answer).map(|_| Err(touch)),
+                };
             }
+            follows_others |= !at.stamps.is_only_of(owner.id);
+            has_mapped |= at.is_mapped_access();
         }
+        let held = Self { touches: job.touches, follows_others, has_mapped };
         life::check_lost(owner)?;
         Ok(Ok(held))
     }
 }
 
-impl Drop for Held<'_> {
+impl<T: Use> Drop for Held<'_, T> {
     fn drop(&mut self) {
-        for touch in &self.touches[..self.count] {
-            touch.at.release(momentary(*touch));
+        for touch in self.touches {
+            let at: &Allocation = touch.at();
+            at.release(momentary(at, touch.access()));
         }
     }
 }
@@ -259,17 +340,22 @@ struct Producers {
 
 impl Producers {
     fn of(points: &Points) -> Self {
-        let owners = points.iter().filter_map(|point| {
-            life::owner_of(point.device_id()).map(|owner| (owner, point.value()))
-        });
-        Self { owners: owners.collect() }
+        let mut owners = SmallVec::new();
+        // Loops here and below, since collecting nothing costs a hundred instructions.
+        for point in points {
+            if let Some(owner) = life::owner_of(point.device_id()) {
+                owners.push((owner, point.value()));
+            }
+        }
+        Self { owners }
     }
 
     fn named(&self) -> SmallVec<[Producer<'_>; 2]> {
-        self.owners
-            .iter()
-            .map(|(owner, value)| Producer { driver: &*owner.driver, value: *value })
-            .collect()
+        let mut named = SmallVec::new();
+        for (owner, value) in &self.owners {
+            named.push(Producer { driver: &*owner.driver, value: *value });
+        }
+        named
     }
 }
 
@@ -291,7 +377,7 @@ fn same(one: &Ref, other: &Ref) -> bool {
     std::ptr::eq::<Allocation>(&**one, &**other)
 }
 
-fn note(owner: &Owner, job: &Job<'_>, point: Point, begun: Option<u64>) {
+fn note<T>(owner: &Owner, job: &Job<'_, T>, point: Point, begun: Option<u64>) {
     let (value, bytes) = (Some(point.value()), job.work.spans.iter().map(|span| span.len).sum());
     profile::end(begun, What::Submission, owner.id, |event| Event { value, bytes, ..event });
     for part in job.work.parts {

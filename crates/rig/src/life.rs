@@ -68,6 +68,7 @@ impl Drop for InFlight<'_> {
 }
 
 /// Returns the error of a lost device.
+#[cold]
 pub(crate) fn lost(owner: &Owner) -> Error {
     let why = owner.track.why().unwrap_or_else(|| Arc::from("lost"));
     Error::Lost { device: Arc::clone(&owner.name), why }
@@ -86,6 +87,7 @@ pub(crate) fn lost_id(id: DeviceId) -> Error {
 }
 
 /// Tells the loss of a lost device.
+#[inline]
 pub(crate) fn check_lost(owner: &Owner) -> Result<()> {
     if owner.track.is_lost() { Err(lost(owner)) } else { Ok(()) }
 }

@@ -4,13 +4,14 @@
 //! caller's lists later changes nothing. A builder belongs to one thread; what it builds may be
 //! used by any.
 
+use crate::allocation::Ref;
 use crate::allocation::owner::{Keep, Made, Owner};
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::driver::{Access, Native, Op, Part, Queue, Refusal, Span};
 use crate::entry;
 use crate::error::{Error, Misuse, Result};
-use crate::hand::{Touch, merge};
+use crate::hand::{Touch, Use, merge};
 use crate::kernel::{Kernel, Loaded};
 use crate::life;
 use crate::tick;
@@ -122,12 +123,30 @@ pub(crate) struct Inner {
     pub(crate) keep: Keep,
     pub(crate) parts: Vec<Part>,
     pub(crate) slots: Vec<Slot>,
-    /// The fixed buffers, each allocation once, with the access of all parts together.
-    pub(crate) fixed: Vec<(Buffer, Access)>,
+    /// The spans, where no run buffer is named.
+    pub(crate) spans: Vec<Span>,
+    /// The fixed buffers, each allocation once.
+    pub(crate) fixed: Vec<Fixed>,
     /// The access of each run buffer, all parts together.
     pub(crate) runs: Vec<Access>,
     /// Keeps the kernels' code.
     pub(crate) _kernels: Vec<Arc<Loaded>>,
+}
+
+/// A fixed buffer, with the access of all parts together.
+pub(crate) struct Fixed {
+    pub(crate) buffer: Buffer,
+    pub(crate) access: Access,
+}
+
+impl Use for Fixed {
+    fn at(&self) -> &Ref {
+        &self.buffer.at
+    }
+
+    fn access(&self) -> Access {
+        self.access
+    }
 }
 
 /// A span of the work: known, or a run buffer's.
@@ -375,13 +394,18 @@ impl Builder {
                 }
             });
         }
-        let mut fixed: Vec<(Buffer, Access)> = Vec::new();
+        let spans = slots.iter().filter_map(|slot| match slot {
+            Slot::Fixed(span) => Some(*span),
+            Slot::Run { .. } => None,
+        });
+        let spans = spans.collect();
+        let mut fixed: Vec<Fixed> = Vec::new();
         let code = self.kernels.iter().filter_map(|kernel| kernel.loaded.memory.as_ref());
         let all: Vec<_> = self.fixed().chain(code.map(|code| (code, Access::Read))).collect();
         for touch in merge(all.iter().map(|(b, access)| Touch { at: &b.at, access: *access })) {
             let same = |b: &&(&Buffer, Access)| std::ptr::eq(&*b.0.at, &**touch.at);
             if let Some((buffer, _)) = all.iter().find(same) {
-                fixed.push(((*buffer).clone(), touch.access));
+                fixed.push(Fixed { buffer: (*buffer).clone(), access: touch.access });
             }
         }
         let queues = owner.facts.queues.clone();
@@ -396,7 +420,8 @@ impl Builder {
         tick::arm(&owner);
         let kernels = self.kernels.into_iter().map(|kernel| kernel.loaded).collect();
         let label = self.label;
-        let inner = Inner { owner, label, keep, parts, slots, fixed, runs, _kernels: kernels };
+        let inner =
+            Inner { owner, label, keep, parts, slots, spans, fixed, runs, _kernels: kernels };
         Ok(Prepared { inner: Arc::new(inner) })
     }
 }

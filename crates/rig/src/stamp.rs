@@ -6,7 +6,7 @@
 //! turn, and a claim that keeps conflicting work away. One lock, a leaf, guards the spilled points.
 
 use crate::sync::{AtomicU32, AtomicU64, Mutex, OnceLock, Ordering};
-use crate::timeline::{Access, DeviceId, Fate, Point};
+use crate::timeline::{Access, DeviceId, Fate, Point, device_of};
 use smallvec::SmallVec;
 
 /// The record.
@@ -63,6 +63,7 @@ impl Stamps {
     }
 
     /// Notes a use, and the write if it is one. The caller has the turn of the point's device.
+    #[inline]
     pub(crate) fn raise(&self, point: Point, access: Access) {
         self.raise_use(point);
         if access == Access::Write && !is_later(self.write.load(Ordering::Relaxed), point) {
@@ -71,6 +72,7 @@ impl Stamps {
         }
     }
 
+    #[inline]
     fn raise_use(&self, point: Point) {
         let mut first = self.first.load(Ordering::Relaxed);
         if first == 0 {
@@ -90,6 +92,13 @@ impl Stamps {
         } else {
             self.more().raise(point);
         }
+    }
+
+    /// Whether no device but this one has left a point, so that its queue's order is enough.
+    #[inline]
+    pub(crate) fn is_only_of(&self, device: DeviceId) -> bool {
+        let first = self.first.load(Ordering::Relaxed);
+        (first == 0 || device_of(first) == device) && self.more.get().is_none()
     }
 
     /// Whether there is no point at all.
@@ -170,10 +179,12 @@ impl More {
     }
 }
 
+#[inline]
 fn is_same_device(word: u64, point: Point) -> bool {
-    Point::from_word(word).is_some_and(|known| known.device_id() == point.device_id())
+    word != 0 && device_of(word) == point.device_id()
 }
 
+#[inline]
 fn is_later(word: u64, point: Point) -> bool {
     is_same_device(word, point) && word > point.word()
 }

@@ -3,20 +3,22 @@
 //! Two threads may submit one prepared submission; each gets its value. A submission that does not
 //! wait, of up to 32 spans, allocates nothing.
 
+use crate::allocation::owner::Release;
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::driver::{Op, Span, Work};
 use crate::entry;
 use crate::error::{Misuse, Result};
-use crate::hand::{self, Job, Touch, hand_over};
+use crate::hand::{self, Job, Touch, hand_over, hand_over_now};
 use crate::hold::Hold;
 use crate::kernel::Kernel;
 use crate::life;
 use crate::prepare::{
-    Builder, Named, Prepared, Slot, check_args, check_copy, check_on, check_usable,
+    Builder, Fixed, Named, Prepared, Slot, check_args, check_copy, check_on, check_usable, span_of,
 };
 use crate::timeline::{Access, Point};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 impl Prepared {
     /// Returns the device.
@@ -53,30 +55,59 @@ impl Prepared {
     ) -> Result<Point> {
         let inner = &*self.inner;
         self.check(run, waits)?;
-        let mut spans: SmallVec<[Span; hand::INLINE]> = SmallVec::new();
-        for slot in &inner.slots {
-            spans.push(match slot {
-                Slot::Fixed(span) => *span,
-                Slot::Run { index, access } => {
-                    let buffer = run[*index];
-                    let (offset, len) = (buffer.offset(), buffer.len());
-                    Span { region: buffer.region(), offset, len, access: *access }
-                }
-            });
+        let releases = releases(holds);
+        if run.is_empty() {
+            return hand_over(&inner.owner, &self.fixed_job(waits, &releases)).await;
         }
-        let mut touches: SmallVec<[Touch<'_>; hand::INLINE]> = SmallVec::new();
-        for (buffer, access) in &inner.fixed {
-            touches.push(Touch { at: &buffer.at, access: *access });
-        }
-        if !run.is_empty() {
-            let given = run.iter().zip(&inner.runs);
-            let given = given.map(|(buffer, access)| Touch { at: &buffer.at, access: *access });
-            touches = hand::merge(touches.into_iter().chain(given));
-        }
-        let work = Work { prepared: Some(inner.keep.number()), parts: &inner.parts, spans: &spans };
-        let releases: SmallVec<[_; 2]> = holds.iter().map(|hold| hold.kept()).collect();
+        let (spans, touches) = (self.spans(run), self.touches(run));
+        let work = self.work(&spans);
         let job = Job { call: CALL, work, touches: &touches, waits, releases: &releases };
         hand_over(&inner.owner, &job).await
+    }
+
+    /// Submits without run buffers if that waits for nothing; answers none if it may.
+    pub(crate) fn submit_now(&self, holds: &[&Hold]) -> Result<Option<Point>> {
+        let inner = &*self.inner;
+        if !inner.runs.is_empty() || !inner.fixed.iter().all(|fixed| self.is_plain(fixed)) {
+            return Ok(None);
+        }
+        entry::check(CALL)?;
+        hand_over_now(&inner.owner, &self.fixed_job(&[], &releases(holds)))
+    }
+
+    /// Whether a buffer lives, in the device's own memory, and only the device itself has used it.
+    fn is_plain(&self, fixed: &Fixed) -> bool {
+        let (at, owner) = (&*fixed.buffer.at, &self.inner.owner);
+        !at.claims.is_dead() && Arc::ptr_eq(&at.owner, owner) && at.stamps.is_only_of(owner.id)
+    }
+
+    fn fixed_job<'a>(
+        &'a self,
+        waits: &'a [Point],
+        releases: &'a [Arc<dyn Release>],
+    ) -> Job<'a, Fixed> {
+        let (work, touches) = (self.work(&self.inner.spans), &self.inner.fixed);
+        Job { call: CALL, work, touches, waits, releases }
+    }
+
+    fn work<'a>(&'a self, spans: &'a [Span]) -> Work<'a> {
+        Work { prepared: Some(self.inner.keep.number()), parts: &self.inner.parts, spans }
+    }
+
+    fn spans(&self, run: &[&Buffer]) -> SmallVec<[Span; hand::INLINE]> {
+        let span = |slot: &Slot| match *slot {
+            Slot::Fixed(span) => span,
+            Slot::Run { index, access } => span_of(run[index], access),
+        };
+        self.inner.slots.iter().map(span).collect()
+    }
+
+    fn touches<'a>(&'a self, run: &[&'a Buffer]) -> SmallVec<[Touch<'a>; hand::INLINE]> {
+        let fixed = self.inner.fixed.iter();
+        let fixed = fixed.map(|fixed| Touch { at: &fixed.buffer.at, access: fixed.access });
+        let given = run.iter().zip(&self.inner.runs);
+        let given = given.map(|(buffer, access)| Touch { at: &buffer.at, access: *access });
+        hand::merge(fixed.chain(given))
     }
 
     fn check(&self, run: &[&Buffer], waits: &[Point]) -> Result<()> {
@@ -95,13 +126,13 @@ impl Prepared {
         if !run.is_empty() {
             self.check_parts(run)?;
         }
-        for (buffer, _) in &inner.fixed {
-            buffer.check_live(CALL)?;
+        for fixed in &inner.fixed {
+            fixed.buffer.check_live(CALL)?;
         }
         check_usable(CALL, run.iter().copied().zip(inner.runs.iter().copied()))?;
         life::check_lost(&inner.owner)?;
-        for (buffer, _) in &inner.fixed {
-            buffer.check_devices()?;
+        for fixed in &inner.fixed {
+            fixed.buffer.check_devices()?;
         }
         run.iter().try_for_each(|buffer| buffer.check_devices())
     }
@@ -145,6 +176,16 @@ impl Prepared {
             && span.offset < run.offset() + run.len();
         if meets { Misuse::Overlap.of(CALL) } else { Ok(()) }
     }
+}
+
+/// Returns what the holds of a submission release.
+fn releases(holds: &[&Hold]) -> SmallVec<[Arc<dyn Release>; 2]> {
+    let mut releases = SmallVec::new();
+    // A loop, since collecting nothing costs a hundred instructions.
+    for hold in holds {
+        releases.push(hold.kept());
+    }
+    releases
 }
 
 /// One launch, put together and submitted at once.

@@ -65,7 +65,7 @@ impl Point {
 
     /// Returns the device's index.
     pub fn device_id(self) -> DeviceId {
-        DeviceId((self.0.get() >> VALUE_BITS) as u16)
+        device_of(self.0.get())
     }
 
     /// Returns the value.
@@ -94,6 +94,12 @@ impl std::fmt::Debug for Point {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)
     }
+}
+
+/// Returns the device that a point's word names.
+#[inline]
+pub(crate) fn device_of(word: u64) -> DeviceId {
+    DeviceId((word >> VALUE_BITS) as u16)
 }
 
 /// What work, or the host, does to memory.
