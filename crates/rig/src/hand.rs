@@ -8,6 +8,7 @@
 
 use crate::allocation::owner::{Owner, Release};
 use crate::allocation::{Allocation, Ref};
+use crate::buffer::Buffer;
 use crate::claim::{Answer, Ask, Pass};
 use crate::driver::{HandOver, Producer, Room, Work};
 use crate::entry;
@@ -38,6 +39,22 @@ pub(crate) struct Touch<'a> {
 impl Use for Touch<'_> {
     fn at(&self) -> &Ref {
         self.at
+    }
+
+    fn access(&self) -> Access {
+        self.access
+    }
+}
+
+/// A fixed buffer, kept by the work, with the access of all its parts together.
+pub(crate) struct Fixed {
+    pub(crate) buffer: Buffer,
+    pub(crate) access: Access,
+}
+
+impl Use for Fixed {
+    fn at(&self) -> &Ref {
+        &self.buffer.at
     }
 
     fn access(&self) -> Access {

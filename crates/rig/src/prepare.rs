@@ -4,14 +4,13 @@
 //! caller's lists later changes nothing. A builder belongs to one thread; what it builds may be
 //! used by any.
 
-use crate::allocation::Ref;
 use crate::allocation::owner::{Keep, Made, Owner};
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::driver::{Access, Native, Op, Part, Queue, Refusal, Span};
 use crate::entry;
 use crate::error::{Error, Misuse, Result};
-use crate::hand::{Touch, Use, merge};
+use crate::hand::{Fixed, Touch, merge};
 use crate::kernel::{Kernel, Loaded};
 use crate::life;
 use crate::tick;
@@ -131,22 +130,6 @@ pub(crate) struct Inner {
     pub(crate) runs: Vec<Access>,
     /// Keeps the kernels' code.
     pub(crate) _kernels: Vec<Arc<Loaded>>,
-}
-
-/// A fixed buffer, with the access of all parts together.
-pub(crate) struct Fixed {
-    pub(crate) buffer: Buffer,
-    pub(crate) access: Access,
-}
-
-impl Use for Fixed {
-    fn at(&self) -> &Ref {
-        &self.buffer.at
-    }
-
-    fn access(&self) -> Access {
-        self.access
-    }
 }
 
 /// A span of the work: known, or a run buffer's.

@@ -9,12 +9,12 @@ use crate::device::Device;
 use crate::driver::{Op, Span, Work};
 use crate::entry;
 use crate::error::{Misuse, Result};
-use crate::hand::{self, Job, Touch, hand_over, hand_over_now};
+use crate::hand::{self, Fixed, Job, Touch, hand_over, hand_over_now};
 use crate::hold::Hold;
 use crate::kernel::Kernel;
 use crate::life;
 use crate::prepare::{
-    Builder, Fixed, Named, Prepared, Slot, check_args, check_copy, check_on, check_usable, span_of,
+    Builder, Named, Prepared, Slot, check_args, check_copy, check_on, check_usable, span_of,
 };
 use crate::timeline::{Access, Point};
 use smallvec::SmallVec;
