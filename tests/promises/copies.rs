@@ -6,7 +6,7 @@ use crate::bench::{
 };
 use rig::driver::{Addressed, Queue};
 use rig::{Buffer, Claims, Device, Kind, Misuse, Point, copy, copy_async, host, wrap, wrap_shared};
-use rig_support::{Call, Known, Opened, Script, point};
+use rig_support::{Call, Known, Opened, Script, drain, point};
 use std::sync::Arc;
 
 /// Makes all buffers of an allocation dead for a reason.
@@ -236,6 +236,22 @@ fn s7_2_where_the_device_chosen_runs_no_copies_the_memorys_owner_acts() {
     let b = y.borrow(&d).unwrap().unwrap();
     copy(&b, &x).unwrap();
     assert_eq!((d.submitted(), stamped(&x).0), (0, Some(point(&e, e.submitted()))));
+}
+
+#[test]
+fn s7_2_the_mapping_that_a_route_asks_for_is_kept_while_the_copy_runs() {
+    let d = without_copies("s7.2 kept d").peers(Known::Scripted).open();
+    let e = own_halves(Script::new("s7.2 kept e").peers(Known::Scripted)).open();
+    let (x, y) = (d.create_buffer(100).unwrap(), buffer_of(&e, &pattern(100, 8)));
+    e.control.gate_calls(Call::Room);
+    std::thread::scope(|threads| {
+        let copying = threads.spawn(|| copy(&x, &y));
+        e.control.await_calls(Call::Room, 2);
+        drain(&e);
+        drain(&d);
+        e.control.open_calls(Call::Room);
+        copying.join().unwrap().unwrap();
+    });
 }
 
 #[test]

@@ -123,7 +123,8 @@ fn choose(src: &Buffer, dst: &Buffer) -> Result<(Route, Option<MapRef>)> {
         } else {
             peers.src_maps_dst = answer;
         }
-        kept = kept.or(map);
+        // A route hangs on the last answer alone.
+        kept = map;
     }
 }
 
