@@ -68,6 +68,10 @@ impl Dev {
         })
     }
 
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(self.state, State::Lost { .. })
+    }
+
     /// Whether the stop of the device, which is lost, is over.
     pub(crate) fn is_stopped(&self) -> bool {
         self.profile.stops == Answer::AtOnce || self.answered

@@ -119,6 +119,7 @@ impl World {
             .refuse(Code::Dead, plan.fixed().any(|handle| self.allocs[handle.alloc].dead.is_some()))
             .refuse(Code::ReadOnly, written)
             .refuse(Code::Lost, self.is_lost(plan.dev))
+            .may(Code::Lost, plan.fixed().any(|handle| self.on_lost(handle)))
     }
 
     /// Returns what a plan uses, each allocation once, with the greatest access.

@@ -297,7 +297,7 @@ impl World {
     }
 
     pub(crate) fn is_lost(&self, dev: usize) -> bool {
-        matches!(self.devs[dev].state, State::Lost { .. })
+        self.devs[dev].is_lost()
     }
 
     pub(crate) fn fate(&self, dev: usize, value: u64) -> Fate {
