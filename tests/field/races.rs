@@ -143,6 +143,29 @@ fn s10_8_memory_that_the_driver_refuses_later_is_gone_and_given_back_to_nobody()
 }
 
 #[test]
+fn s10_12_memory_without_a_verdict_is_cached_only_once_the_driver_gave_it() {
+    let d = Script::new("no verdict").allocs(Answer::WhenTold).open();
+    // A buffer made at once, and one whose maker gave up: the verdict comes when they return.
+    let made: [&dyn Fn(); 2] = [&|| drop(d.create_buffer_now(4096).unwrap()), &|| {
+        assert!(poll(pin!(d.create_buffer_async(4096))).is_pending());
+    }];
+    for make in made {
+        make();
+        drain(&d);
+        assert_eq!((d.held(), d.cached(), d.control.regions_live()), (0, 0, 0), "none yet");
+        make();
+        d.control.refuse_allocs();
+        drain(&d);
+        assert_eq!((d.held(), d.cached(), d.control.regions_live()), (0, 0, 0), "refused");
+        make();
+        d.control.answer_allocs();
+        drain(&d);
+        assert_eq!((d.held(), d.cached(), d.control.regions_live()), (4096, 4096, 1), "given");
+        d.free_cache().unwrap();
+    }
+}
+
+#[test]
 fn s0_7_a_blocking_call_that_waits_for_a_verdict_alone_sleeps_meanwhile() {
     for answer in [Answer::AtService, Answer::WhenTold] {
         let d = Script::new("idle verdict").allocs(answer).open();

@@ -192,6 +192,16 @@ impl Allocation {
         self.flags.fetch_or(LENT, Ordering::Relaxed);
     }
 
+    /// Notes that the driver has not given the region for good yet (S10.12).
+    pub(crate) fn set_unsure(&self) {
+        self.flags.fetch_or(UNSURE, Ordering::Relaxed);
+    }
+
+    /// Whether the driver may still refuse the region.
+    pub(crate) fn is_unsure(&self) -> bool {
+        self.has(UNSURE)
+    }
+
     /// Notes that its bytes left the books, lent and without handles (S4.16).
     pub(crate) fn set_given(&self) {
         self.flags.fetch_or(GIVEN, Ordering::Relaxed);
@@ -473,3 +483,4 @@ const READ_ONLY: u32 = 1;
 const LENT: u32 = 2;
 const GIVEN: u32 = 4;
 const WHILE_MAPPED: u32 = 8;
+const UNSURE: u32 = 16;

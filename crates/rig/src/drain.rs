@@ -24,7 +24,7 @@ use crate::budget::Where;
 use crate::cache::Class;
 use crate::drain::cached::{Door, Home, keep};
 use crate::drain::unmap::{end_mapping, release_mapping};
-use crate::driver::{Kind, Region};
+use crate::driver::{Alloc, Kind, Region};
 use crate::entry;
 use crate::gate::Duty;
 use crate::list::List;
@@ -33,6 +33,7 @@ use crate::timeline::{Fate, Point, VALUE_MAX};
 use smallvec::SmallVec;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::task::{Poll, Waker};
 
 /// What a drain leaves for the time when it has nothing in its hands any more.
 #[derive(Default)]
@@ -104,6 +105,7 @@ fn take_home(owner: &Arc<Owner>, after: &mut After) {
 fn ready_class(owner: &Owner, record: &Allocation) -> Option<Class> {
     let Memory::Pool { kind: Kind::Device, class } = record.memory else { return None };
     let is_plain = !record.is_lent()
+        && !record.is_unsure()
         && !record.claims.is_dead()
         && record.extra.if_made(|extra| extra.maps.is_empty()) != Some(false);
     if !is_plain || owner.track.is_lost() || blocker(record).is_some() {
@@ -181,8 +183,12 @@ fn come_home(record: Arc<Allocation>, after: &mut After) {
     if record.extra.if_made(park) == Some(true) {
         return;
     }
+    let verdict = verdict(&record, after);
     match record.memory {
-        Memory::Pool { kind, class } if !owner.track.is_lost() && !record.is_lent() => {
+        _ if verdict == Verdict::Refused => forget_refused(record),
+        Memory::Pool { kind, class }
+            if !owner.track.is_lost() && !record.is_lent() && verdict == Verdict::Given =>
+        {
             keep(&owner, Home { record, kind, class, from: Where::Returning }, after);
         }
         Memory::Pool { kind, class } => {
@@ -193,6 +199,50 @@ fn come_home(record: Arc<Allocation>, after: &mut After) {
             leave(record, after);
         }
     }
+}
+
+/// What a driver says of a region that it handed out ahead of its verdict.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Given,
+    Refused,
+    /// Nothing yet: the region goes back, and is not cached.
+    None,
+}
+
+/// Returns the driver's verdict on memory that is on its way home.
+fn verdict(record: &Allocation, after: &mut After) -> Verdict {
+    if !record.is_unsure() {
+        return Verdict::Given;
+    }
+    let owner = &record.owner;
+    if !owner.gate.enter() {
+        return Verdict::None;
+    }
+    let answer = owner.driver.poll_alloc(record.region, Waker::noop());
+    if owner.gate.leave() == Duty::Stop {
+        after.stops.push(Arc::clone(owner));
+    }
+    match answer {
+        Poll::Ready(Alloc::Ready(_)) => Verdict::Given,
+        Poll::Ready(Alloc::Refused) => Verdict::Refused,
+        _ => Verdict::None,
+    }
+}
+
+/// Takes memory off the books that its driver refused in the end, and so has already.
+fn forget_refused(record: Arc<Allocation>) {
+    let bytes = record.charged();
+    let mut heap = record.owner.heap.lock();
+    if let Memory::Pool { kind, class } = record.memory {
+        heap.cache.freed_from(kind_index(kind), class);
+    }
+    heap.counters.freed(bytes);
+    with_payer(&mut heap, &record.owner, record.kind(), |books| {
+        books.gone(Where::Returning, bytes);
+    });
+    drop(heap);
+    record.leave_roster();
 }
 
 /// Sends an allocation to its driver once its device reached all it has submitted now (S9.4).

@@ -81,7 +81,7 @@ pub trait Driver: MaybeSend + MaybeSync + Any {
         Poll::Ready(Alloc::Ready(region))
     }
 
-    /// Gives a region back.
+    /// Gives a region back, one whose verdict is pending too.
     fn free(&self, region: Region);
 
     /// Returns where the host finds a region's bytes, on memory it always addresses.

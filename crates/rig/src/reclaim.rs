@@ -292,8 +292,11 @@ fn attempt_now(owner: &Arc<Owner>, plan: &Plan, tag: &Tag) -> Result<Option<Ref>
     };
     let mut room = Reserved { owner, plan, class, open: true };
     match room.ask()? {
-        Alloc::Ready(region) | Alloc::Pending(region) => {
-            Ok(Some(room.fill(region, Try::First, tag)))
+        Alloc::Ready(region) => Ok(Some(room.fill(region, Try::First, tag))),
+        Alloc::Pending(region) => {
+            let made = room.fill(region, Try::First, tag);
+            made.set_unsure();
+            Ok(Some(made))
         }
         Alloc::Refused => Ok(None),
         Alloc::Fault(fault) => Err(life::fault(owner, &fault)),
@@ -327,7 +330,7 @@ struct Pending<'a> {
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
         if let Some(region) = self.region.take() {
-            drop(self.room.fill(region, self.nth, self.tag));
+            self.room.fill(region, self.nth, self.tag).set_unsure();
         }
     }
 }
