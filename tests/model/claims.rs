@@ -144,7 +144,11 @@ impl World {
     /// Takes the bytes of a buffer over, under the innermost claims.
     pub(crate) fn consume(&mut self) {
         let (Some(at), Some(with)) = (self.pick_handle(0), self.withs.last()) else { return };
-        let handle = self.handles[at].clone();
+        let exclusive = |handle: &&Handle| with.held.contains(&(handle.alloc, true));
+        let handle = match self.handles.iter().find(exclusive) {
+            Some(handle) if self.command.pick(1, 4) > 0 => handle.clone(),
+            _ => self.handles[at].clone(),
+        };
         let alloc = &self.allocs[handle.alloc];
         let (token, claims) = (with.token, with.claims.clone());
         let spans = handle.offset == 0 && handle.len == alloc.len;

@@ -4,16 +4,21 @@ use crate::dev::{Dev, Kind, State};
 use crate::profile::Profile;
 use crate::reference::Place;
 use crate::verdict::{Code, Want};
-use crate::world::{Fate, World};
+use crate::world::{Fate, Handle, World};
 use rig::driver::Fault;
 use rig::{Device, Misuse, Opener};
 use rig_support::{Completion, Sleep};
 
 impl World {
     pub(crate) fn drop_handle(&mut self) {
-        if let Some(at) = self.pick_handle(0) {
-            self.handles.swap_remove(at);
-        }
+        let Some(picked) = self.pick_handle(0) else { return };
+        // Dead buffers are of little use; most are dropped soon.
+        let dead = |handle: &Handle| self.allocs[handle.alloc].dead.is_some();
+        let at = match self.handles.iter().position(dead) {
+            Some(at) if self.command.pick(1, 3) > 0 => at,
+            _ => picked,
+        };
+        self.handles.swap_remove(at);
     }
 
     pub(crate) fn free(&mut self) {

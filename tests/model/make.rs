@@ -47,7 +47,10 @@ impl Drop for Keeper {
 
 impl World {
     pub(crate) fn create(&mut self, how: How) {
-        let dev = self.pick_dev(0);
+        let dev = match self.pick_dev(0) {
+            files if self.devs[files].kind == Kind::File => self.pick_worker(0),
+            dev => dev,
+        };
         let kind = if self.command.pick(1, 5) == 0 { rig::Kind::Pinned } else { rig::Kind::Device };
         let asked = self.asked(dev, kind, self.size());
         let known = &self.devs[dev];

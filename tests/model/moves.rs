@@ -7,12 +7,13 @@ use crate::world::{Handle, World};
 
 impl World {
     pub(crate) fn copy(&mut self) {
-        let (Some(from), Some(mut to)) = (self.pick_handle(0), self.pick_handle(1)) else { return };
+        let (Some(from), Some(to)) = (self.pick_handle(0), self.pick_handle(1)) else { return };
+        let (mut src, mut dst) = (self.handles[from].clone(), self.handles[to].clone());
         if self.command.pick(2, 8) > 0 {
-            // Two buffers of one length are rare: a view of the longer one makes one more.
-            to = self.fitting(from, to);
+            // Two buffers of one length are rare: the longer one is cut.
+            let len = src.len.min(dst.len);
+            (src, dst) = (src.end(len), dst.end(len));
         }
-        let (src, dst) = (self.handles[from].clone(), self.handles[to].clone());
         let (a, b) = (&self.allocs[src.alloc], &self.allocs[dst.alloc]);
         let meet = src.alloc == dst.alloc
             && src.offset < dst.offset + dst.len
@@ -43,18 +44,6 @@ impl World {
         if src.len == dst.len && src.len > 0 {
             self.copied(&src, &dst, route, code);
         }
-    }
-
-    /// Returns the second handle, or a new one over as many of its bytes as the first has.
-    fn fitting(&mut self, from: usize, to: usize) -> usize {
-        let (len, handle) = (self.handles[from].len, self.handles[to].clone());
-        if handle.len <= len {
-            return to;
-        }
-        let Ok(buffer) = handle.buffer.view(handle.len - len, len) else { return to };
-        let offset = handle.offset + handle.len - len;
-        self.handles.push(Handle { buffer, offset, len, ..handle });
-        self.handles.len() - 1
     }
 
     /// Whether claims or running closures refuse a copy.

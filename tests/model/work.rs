@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 impl World {
     pub(crate) fn load_kernel(&mut self) {
-        let dev = self.pick_dev(0);
+        let dev = self.pick_worker(0);
         let what = [Function::Flip, Function::Add][self.command.pick(1, 2)];
         let known = &self.devs[dev];
         let asked = self.asked(dev, rig::Kind::Device, known.profile.code_bytes);
@@ -63,7 +63,7 @@ impl World {
 
     /// Prepares up to three parts on a device.
     pub(crate) fn prepare(&mut self) {
-        let dev = self.pick_dev(0);
+        let dev = self.pick_worker(0);
         let mut random = self.command.random();
         let mut plan =
             Plan { dev, parts: Vec::new(), slots: Vec::new(), runs: 0, code: Vec::new() };
@@ -167,6 +167,12 @@ impl World {
             Code::Lost => {
                 self.unsure = true;
                 self.forget_written(&plan, &given);
+                // A hand-over that faults counts as submitted (S8.3).
+                let known = &self.devs[plan.dev];
+                let submitted = known.device.submitted();
+                if let (Some(at), true) = (hold, submitted > known.submitted) {
+                    self.holds[at].named.push(Stamp { dev: plan.dev, value: submitted });
+                }
             }
             _ => {}
         }
@@ -245,7 +251,7 @@ impl World {
     }
 
     pub(crate) fn record_use(&mut self) {
-        let dev = self.pick_dev(0);
+        let dev = self.pick_worker(0);
         let (Some(reads), Some(writes)) = (
             self.pick_on(dev, self.command.numbers[1]),
             self.pick_on(dev, self.command.numbers[2]),

@@ -118,6 +118,17 @@ pub(crate) struct World {
     pub(crate) unsure: bool,
 }
 
+impl Handle {
+    /// Returns a view of the last `len` bytes; the same where that fails.
+    pub(crate) fn end(self, len: u64) -> Self {
+        let cut = self.len - len;
+        match self.buffer.view(cut, len) {
+            Ok(buffer) => Self { buffer, offset: self.offset + cut, len, ..self },
+            Err(_) => self,
+        }
+    }
+}
+
 impl World {
     /// Opens the devices of a program.
     pub(crate) fn open(program: Vec<Command>, profiles: Vec<Profile>) -> Self {
@@ -294,6 +305,15 @@ impl World {
     /// Picks a device that has a name.
     pub(crate) fn pick_dev(&self, which: usize) -> usize {
         self.slots[self.command.pick(which, self.slots.len())]
+    }
+
+    /// Picks a device that has a name, mostly one that runs work.
+    pub(crate) fn pick_worker(&self, which: usize) -> usize {
+        let any = self.pick_dev(which);
+        let works = self.slots.iter().copied().filter(|dev| self.devs[*dev].has_timeline());
+        let works: Vec<usize> = works.collect();
+        let all = self.command.random().one_in(8);
+        if all { any } else { works[self.command.pick(which, works.len())] }
     }
 
     pub(crate) fn is_lost(&self, dev: usize) -> bool {
