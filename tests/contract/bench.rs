@@ -138,9 +138,10 @@ impl Bench {
         let len = from.len() as u64;
         self.access(
             region,
+            Access::Write,
             |bytes| bytes.copy_in(offset, from),
             |side| {
-                self.access_side(side, |bytes| bytes.copy_in(0, from));
+                self.access_side(side, Access::Write, |bytes| bytes.copy_in(0, from));
                 let spans = [span(side.region, 0, len), write(region, offset, len)];
                 self.run(&[copy(0, 1)], &spans);
             },
@@ -157,40 +158,47 @@ impl Bench {
         };
         self.access(
             region,
+            Access::Read,
             |bytes| read(bytes, offset),
             |side| {
                 let spans = [span(region, offset, len), write(side.region, 0, len)];
                 self.run(&[copy(0, 1)], &spans);
-                self.access_side(side, |bytes| read(bytes, 0));
+                self.access_side(side, Access::Read, |bytes| read(bytes, 0));
             },
         );
         into.take()
     }
 
     /// Reaches a region's bytes in place where the host addresses them, else by the other way.
-    fn access(&self, region: Region, in_place: impl Fn(HostBytes), by_side: impl Fn(&Side)) {
+    fn access(
+        &self,
+        region: Region,
+        access: Access,
+        in_place: impl Fn(HostBytes),
+        by_side: impl Fn(&Side),
+    ) {
         match &self.side {
             Some(side) => by_side(side),
             None if self.facts.addressed == Addressed::Always => {
                 in_place(self.driver.bytes(region).expect("always addressed"));
             }
-            None => self.while_mapped(region, in_place),
+            None => self.while_mapped(region, access, in_place),
         }
     }
 
-    pub fn while_mapped(&self, region: Region, f: impl Fn(HostBytes)) {
-        self.driver.begin_access(region).expect("the device is well");
+    pub fn while_mapped(&self, region: Region, access: Access, f: impl Fn(HostBytes)) {
+        self.driver.begin_access(region, access).expect("the device is well");
         let bytes = self.poll(|waker| self.driver.poll_access(region, waker));
         f(bytes.expect("the device is well"));
         self.driver.end_access(region);
     }
 
-    fn access_side(&self, side: &Side, f: impl Fn(HostBytes)) {
+    fn access_side(&self, side: &Side, access: Access, f: impl Fn(HostBytes)) {
         match &side.way {
             Way::Mapped(memory) => f(memory.bytes()),
             Way::Transfer => match self.driver.bytes(side.region) {
                 Some(bytes) => f(bytes),
-                None => self.while_mapped(side.region, f),
+                None => self.while_mapped(side.region, access, f),
             },
         }
     }

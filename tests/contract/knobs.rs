@@ -4,7 +4,7 @@ use crate::bench::{Woken, fill, host_memory, write};
 use crate::device::Device;
 use rig::bytes::page_bytes;
 use rig::driver::{
-    Addressed, Alloc, Ask, Fault, HandOver, Import, Kind, Producer, Room, Stopped, Work,
+    Access, Addressed, Alloc, Ask, Fault, HandOver, Import, Kind, Producer, Room, Stopped, Work,
 };
 use rig_support::{
     Answer, Call, Completion, Entry, Known, SCRIPTED_FAULT, Script, Sleep, StopEnd, StopWord,
@@ -269,7 +269,7 @@ fn s1_9_a_map_waits_for_the_uses_of_its_memory_and_stands_in_the_way_of_work() {
     let region = device.alloc(4);
     let (woken, spans) = (Woken::new(), [write(region, 0, 4)]);
     device.hand_over(&[fill(0, 7)], &spans);
-    device.driver.begin_access(region).unwrap();
+    device.driver.begin_access(region, Access::Write).unwrap();
     assert!(device.driver.poll_access(region, &woken.waker()).is_pending());
     device.control.run_all();
     assert!(woken.count() > 0);
@@ -283,7 +283,7 @@ fn s1_9_a_map_waits_for_the_uses_of_its_memory_and_stands_in_the_way_of_work() {
     device.driver.end_access(region);
     device.hand_over(&[fill(0, 8)], &spans);
     device.control.check();
-    device.driver.begin_access(region).unwrap();
+    device.driver.begin_access(region, Access::Write).unwrap();
     device.hand_over(&[fill(0, 9)], &spans);
     device.broke("mapped for the host");
 }

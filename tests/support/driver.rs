@@ -8,8 +8,8 @@ use crate::state::{NextHandOver, Outcome, Shared};
 use crate::work::{Job, Nap, parts_misfit, scripted, wake};
 use rig::bytes::HostBytes;
 use rig::driver::{
-    Addressed, Alloc, Ask, Code, Driver, Facts, Fault, HandOver, Import, Lent, Load, Op, Part,
-    Producer, Refusal, Region, Room, Stopped, Work,
+    Access, Addressed, Alloc, Ask, Code, Driver, Facts, Fault, HandOver, Import, Lent, Load, Op,
+    Part, Producer, Refusal, Region, Room, Stopped, Work,
 };
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -97,7 +97,7 @@ impl Driver for Scripted {
         self.shared.lock().regions.get(&region).is_some_and(|live| live.let_go)
     }
 
-    fn begin_access(&self, region: Region) -> Result<(), Fault> {
+    fn begin_access(&self, region: Region, _: Access) -> Result<(), Fault> {
         let (_inside, outcome) = self.shared.enter_region(Call::BeginAccess, region);
         outcome.well()?;
         let at_once = self.shared.script.maps == Answer::AtOnce;

@@ -103,7 +103,7 @@ pub(crate) async fn claim_host(call: &'static str, sides: &[Side<'_>]) -> Result
             }
             if let Some(at) = unmapped(&merged)? {
                 drop(held);
-                own_bytes(at).await?;
+                own_bytes(at, Access::Write).await?;
                 continue;
             }
             return Ok(held);
@@ -114,7 +114,7 @@ pub(crate) async fn claim_host(call: &'static str, sides: &[Side<'_>]) -> Result
             side.buffer.check_devices()?;
         }
         while let Some(at) = unmapped(&merged)? {
-            own_bytes(at).await?;
+            own_bytes(at, Access::Write).await?;
         }
         return Ok(held);
     }
@@ -166,19 +166,24 @@ fn unmapped<'a>(sides: &[Side<'a>]) -> Result<Option<&'a Allocation>> {
 }
 
 /// Returns the bytes of an allocation for the host; waits until they are mapped where they have to
-/// be. Whoever has no claim looks again: a hand-over may have ended the map.
-pub(crate) async fn own_bytes(at: &Allocation) -> Result<HostBytes> {
+/// be, for what the host is about to do where that matters. Whoever has no claim looks again: a
+/// hand-over may have ended the map.
+pub(crate) async fn own_bytes(at: &Allocation, access: Access) -> Result<HostBytes> {
     if let Some(bytes) = at.bytes {
         return Ok(bytes);
     }
     let owner = &at.owner;
-    let mapped = wait::answer(owner, |driver, waker| ask_map(driver, at.region, waker)).await?;
+    let asked = |driver: &Arc<dyn Driver>, waker: &Waker| ask_map(driver, at.region, access, waker);
+    let mapped = wait::answer(owner, asked).await?;
     mapped.map_err(|fault| life::fault(owner, &fault))
 }
 
 fn poll_map(at: &Allocation) -> Result<Poll<HostBytes>> {
     let owner = &at.owner;
-    let asked = ask_map(life::InFlight::new(owner)?.driver(), at.region, Waker::noop());
+    let call = life::InFlight::new(owner)?;
+    // A buffer's memory is mapped once for all accesses together.
+    let asked = ask_map(call.driver(), at.region, Access::Write, Waker::noop());
+    drop(call);
     match asked {
         Poll::Pending => Ok(Poll::Pending),
         Poll::Ready(Ok(bytes)) => Ok(Poll::Ready(bytes)),
@@ -189,9 +194,10 @@ fn poll_map(at: &Allocation) -> Result<Poll<HostBytes>> {
 fn ask_map(
     driver: &Arc<dyn Driver>,
     region: Region,
+    access: Access,
     waker: &Waker,
 ) -> Poll<std::result::Result<HostBytes, Fault>> {
-    match driver.begin_access(region) {
+    match driver.begin_access(region, access) {
         Ok(()) => driver.poll_access(region, waker),
         Err(fault) => Poll::Ready(Err(fault)),
     }

@@ -100,8 +100,11 @@ pub trait Driver: MaybeSend + MaybeSync + Any {
     }
 
     /// Starts mapping a region whole, for the host; again while it is mapped does nothing (S1.9).
-    fn begin_access(&self, region: Region) -> Result<(), Fault> {
-        let _ = region;
+    /// `access` says what the host is about to do, which Transfer memory may hang on: mapped to be
+    /// written it need not show the device's bytes, and mapped to be read it takes none. Other
+    /// memory is mapped once for all accesses together.
+    fn begin_access(&self, region: Region, access: Access) -> Result<(), Fault> {
+        let _ = (region, access);
         Ok(())
     }
 

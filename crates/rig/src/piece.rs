@@ -98,9 +98,9 @@ async fn take_half(device: &Arc<Owner>, lane: &mut Lane, by: DeviceId) -> Result
     }
 }
 
-/// Returns the first `len` bytes of a half, for the host.
-async fn half_bytes(half: &Half, len: u64) -> Result<HostBytes> {
-    Ok(own_bytes(&half.at).await?.range(0, len))
+/// Returns the first `len` bytes of a half, for the host to do as it says.
+async fn half_bytes(half: &Half, len: u64, access: Access) -> Result<HostBytes> {
+    Ok(own_bytes(&half.at, access).await?.range(0, len))
 }
 
 /// The host moves each piece into a half, the device on from there; the last leg is waited for.
@@ -112,7 +112,8 @@ pub(crate) async fn staged_in(src: &Source<'_>, dst: &Buffer) -> Result<()> {
         let half = take_half(device, &mut lane, DeviceId::HOST).await?;
         let len = (dst.len() - offset).min(half.len()).min(staging::piece_bytes(device));
         let started = profile::begin();
-        src.move_into(offset, half_bytes(&half, len).await?).await?;
+        let into = half_bytes(&half, len, Access::Write).await?;
+        src.move_into(offset, into).await?;
         note(started, What::HostMove, DeviceId::HOST, len);
         last = Some(leg_in(device, &half, dst, offset, len).await?);
         offset += len;
@@ -172,7 +173,8 @@ pub(crate) async fn staged_out(src: &Buffer, dst: &mut Sink<'_>) -> Result<()> {
         if let Some(leg) = std::mem::replace(&mut running, next) {
             wait::reach(device, leg.point.value()).await?;
             let started = profile::begin();
-            dst.move_from(leg.offset, half_bytes(&leg.half, leg.len).await?).await?;
+            let from = half_bytes(&leg.half, leg.len, Access::Read).await?;
+            dst.move_from(leg.offset, from).await?;
             note(started, What::HostMove, DeviceId::HOST, leg.len);
         }
     }
@@ -247,8 +249,8 @@ async fn between_halves(
     while done < leg.len {
         let half = take_half(to, lane, DeviceId::HOST).await?;
         let len = (leg.len - done).min(half.len());
-        let into = half_bytes(&half, len).await?;
-        let piece = half_bytes(&leg.half, leg.len).await?.range(done, len);
+        let into = half_bytes(&half, len, Access::Write).await?;
+        let piece = half_bytes(&leg.half, leg.len, Access::Read).await?.range(done, len);
         let started = profile::begin();
         piece.copy_to(into);
         note(started, What::HostMove, DeviceId::HOST, len);
@@ -266,7 +268,7 @@ pub(crate) async fn file_to_file(src: &Buffer, dst: &Buffer, len: u64) -> Result
     while offset < len {
         let half = take_half(host, &mut lane, DeviceId::HOST).await?;
         let piece_len = (len - offset).min(half.len());
-        let piece = half_bytes(&half, piece_len).await?;
+        let piece = half_bytes(&half, piece_len, Access::Write).await?;
         Source::File(src).move_into(offset, piece).await?;
         Sink::File(dst).move_from(offset, piece).await?;
         offset += piece_len;
