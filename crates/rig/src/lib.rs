@@ -254,6 +254,8 @@ mod tick;
 mod timeline;
 mod turn;
 mod wait;
+#[cfg(feature = "wgpu")]
+pub mod wgpu;
 mod window;
 #[allow(unsafe_code)]
 mod wrap;

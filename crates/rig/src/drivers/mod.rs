@@ -5,6 +5,7 @@
 //! | `host` | the process's own memory |
 //! | `memory` | a device over host memory with a timeline; its code is Rust functions |
 //! | `file` | files, read and written by the calling thread |
+//! | `wgpu` | GPUs through wgpu |
 //! | `pages` | regions of host memory, for authors of drivers over it |
 //! | `function` | code that is a Rust function, and the run of a value's parts, for the same |
 //! | `slab` | a table by number, which both stand on |
@@ -18,6 +19,9 @@ pub mod host;
 pub mod memory;
 pub mod pages;
 mod slab;
+#[cfg(feature = "wgpu")]
+#[allow(unsafe_code)]
+pub mod wgpu;
 
 #[cfg(unix)]
 #[path = "position/unix.rs"]

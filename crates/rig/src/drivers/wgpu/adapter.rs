@@ -1,0 +1,113 @@
+//! Adapters: which there are, and which one is opened.
+
+use crate::driver::{Addressed, Fault};
+use ::wgpu::{
+    Adapter, AdapterInfo, Backends, BufferUsages, Device, DeviceDescriptor, DeviceType,
+    DownlevelFlags, Features, Instance, InstanceDescriptor, InstanceFlags, PowerPreference, Queue,
+    RequestAdapterOptions,
+};
+use std::sync::Arc;
+
+/// How a GPU is chosen and opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The device's name in rig; the same name answers the same device.
+    pub name: Arc<str>,
+    /// Part of the adapter's name, in any case; none takes what the system prefers.
+    pub adapter: Option<Arc<str>>,
+    /// Which of several adapters the system should prefer.
+    pub power: PowerPreference,
+    /// The backends to look in.
+    pub backends: Backends,
+    /// When the host addresses the device's memory: never, or while it is mapped, which needs an
+    /// adapter whose memory the host shares.
+    pub addressed: Addressed,
+    /// What buffers can be used for beside storage and copies. Vertex usage makes wgpu pad them.
+    pub usages: BufferUsages,
+    /// Features of wgpu that the program's own work needs.
+    pub features: Features,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            name: Arc::from("gpu"),
+            adapter: None,
+            power: PowerPreference::None,
+            backends: Backends::from_env().unwrap_or_default(),
+            addressed: Addressed::Never,
+            usages: BufferUsages::empty(),
+            features: Features::empty(),
+        }
+    }
+}
+
+/// Returns every adapter of the backends; any of them could be opened by its name.
+pub async fn adapters(backends: Backends) -> Vec<AdapterInfo> {
+    let found = instance(backends).enumerate_adapters(backends).await;
+    found.iter().map(Adapter::get_info).collect()
+}
+
+/// An opened adapter.
+pub(crate) struct Opened {
+    pub(crate) adapter: Adapter,
+    pub(crate) device: Device,
+    pub(crate) queue: Queue,
+}
+
+/// Opens the adapter that the options name.
+pub(crate) async fn open(options: &Options) -> Result<Opened, Fault> {
+    let adapter = choose(options).await?;
+    let name = adapter.get_info().name;
+    let caps = adapter.get_downlevel_capabilities();
+    if !caps.flags.contains(DownlevelFlags::COMPUTE_SHADERS) {
+        return Err(Fault::new(format!("{name} runs no compute shaders")));
+    }
+    let mut wanted = options.features;
+    if options.addressed != Addressed::Never {
+        wanted |= Features::MAPPABLE_PRIMARY_BUFFERS;
+    }
+    let missing = wanted - adapter.features();
+    if !missing.is_empty() {
+        return Err(Fault::new(format!("{name} has no {missing:?}")));
+    }
+    let ask = DeviceDescriptor {
+        label: Some(&options.name),
+        required_features: wanted,
+        // All the adapter has, not the defaults, which are those of the smallest.
+        required_limits: adapter.limits(),
+        ..DeviceDescriptor::default()
+    };
+    let opened = adapter.request_device(&ask).await;
+    let (device, queue) = opened.map_err(|error| Fault::new(format!("{name}: {error}")))?;
+    Ok(Opened { adapter, device, queue })
+}
+
+async fn choose(options: &Options) -> Result<Adapter, Fault> {
+    let instance = instance(options.backends);
+    let Some(part) = &options.adapter else {
+        let ask = RequestAdapterOptions {
+            power_preference: options.power,
+            ..RequestAdapterOptions::default()
+        };
+        return instance.request_adapter(&ask).await.map_err(|error| Fault::new(error.to_string()));
+    };
+    let part = part.to_lowercase();
+    let found = instance.enumerate_adapters(options.backends).await;
+    let fits = |adapter: &Adapter| adapter.get_info().name.to_lowercase().contains(&part);
+    let none = || Fault::new(format!("no adapter has {part:?} in its name"));
+    found.into_iter().find(fits).ok_or_else(none)
+}
+
+fn instance(backends: Backends) -> Instance {
+    Instance::new(InstanceDescriptor {
+        backends,
+        flags: InstanceFlags::from_build_config().with_env(),
+        ..InstanceDescriptor::new_without_display_handle()
+    })
+}
+
+/// Whether a device's memory is the host's, so that no bus carries copies.
+pub(crate) fn shares_memory(info: &AdapterInfo) -> bool {
+    matches!(info.device_type, DeviceType::IntegratedGpu | DeviceType::Cpu)
+}

@@ -1,0 +1,342 @@
+//! Copies and fills of any bytes at any offset (S6.7).
+//!
+//! WebGPU copies whole words between different buffers. The rest goes through a small compute pass,
+//! which makes whole words of the destination and keeps the bytes around: the words at the edges of
+//! a copy whose ends agree modulo 4, and the whole of one whose ends do not. What such a pass cannot
+//! bind, the buffers of a half and a source within the destination's own buffer, goes through a
+//! scratch buffer first. All of it is encoded in the order it has to run in; one hand-over at a time
+//! uses the scratch buffer, and queue order keeps the next one behind.
+
+use crate::drivers::wgpu::guarded::{Bad, Guarded};
+use crate::drivers::wgpu::memory::made;
+use ::wgpu::{
+    BindGroupDescriptor, BindGroupEntry, BindGroupLayout, BindingResource, Buffer, BufferBinding,
+    BufferUsages, CommandEncoder, ComputePassDescriptor, ComputePipeline,
+    ComputePipelineDescriptor, ShaderModule, ShaderModuleDescriptor, ShaderSource,
+};
+use std::num::NonZeroU64;
+use std::sync::{Arc, OnceLock};
+
+/// Bytes of a buffer, as work names them.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) buffer: Buffer,
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+}
+
+impl Place {
+    fn part(&self, offset: u64, len: u64) -> Self {
+        Self { buffer: self.buffer.clone(), offset: self.offset + offset, len }
+    }
+
+    fn can_bind(&self) -> bool {
+        self.buffer.usage().contains(BufferUsages::STORAGE)
+    }
+
+    /// The words that these bytes are part of.
+    fn words(&self) -> Self {
+        let start = self.offset / WORD * WORD;
+        let end = (self.offset + self.len).next_multiple_of(WORD).min(self.buffer.size());
+        Self { buffer: self.buffer.clone(), offset: start, len: end - start }
+    }
+}
+
+/// The passes of a device, made when first needed.
+#[derive(Debug)]
+pub(crate) struct Edges {
+    move_bytes: OnceLock<Pass>,
+    fill_bytes: OnceLock<Pass>,
+    scratch: OnceLock<Buffer>,
+    /// The multiple that a binding starts at.
+    align: u64,
+    /// The most bytes that one dispatch works on.
+    stretch: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Pass {
+    pipeline: ComputePipeline,
+    layout: BindGroupLayout,
+}
+
+/// What one part's work is encoded into.
+pub(crate) struct Encoding<'a> {
+    pub(crate) guarded: &'a Guarded,
+    pub(crate) encoder: &'a mut CommandEncoder,
+    pub(crate) args: &'a mut Args,
+}
+
+impl Edges {
+    pub(crate) fn new(guarded: &Guarded) -> Self {
+        let limits = guarded.device.limits();
+        let align = u64::from(limits.min_storage_buffer_offset_alignment).max(WORD);
+        let bound = limits.max_storage_buffer_binding_size.saturating_sub(2 * align);
+        Self {
+            move_bytes: OnceLock::new(),
+            fill_bytes: OnceLock::new(),
+            scratch: OnceLock::new(),
+            align,
+            stretch: bound.min(STRETCH_MAX) / WORD * WORD,
+        }
+    }
+
+    /// Copies between places of one length.
+    pub(crate) fn copy(&self, src: &Place, dst: &Place, to: &mut Encoding<'_>) -> Result<(), Bad> {
+        let len = src.len;
+        if src.buffer == dst.buffer {
+            return self.through_scratch(src, dst, to);
+        }
+        let whole = !dst.can_bind() && dst.offset.is_multiple_of(WORD);
+        if whole && src.offset.is_multiple_of(WORD) {
+            // What lies behind the bytes in a half is nobody's.
+            let words = src.words().len;
+            to.encoder.copy_buffer_to_buffer(
+                &src.buffer,
+                src.offset,
+                &dst.buffer,
+                dst.offset,
+                words,
+            );
+            return Ok(());
+        }
+        if whole && src.can_bind() {
+            return self.to_half(src, dst, to);
+        }
+        if !dst.can_bind() {
+            return Err(Bad::Wrong(Arc::from("a copy to memory that no pass can write")));
+        }
+        let head = dst.offset.wrapping_neg() % WORD;
+        if src.offset % WORD != dst.offset % WORD || len < head + WORD {
+            return self.moved(src, dst, to);
+        }
+        let tail = (len - head) % WORD;
+        let middle = len - head - tail;
+        let (from, into) = (src.part(head, middle), dst.part(head, middle));
+        to.encoder.copy_buffer_to_buffer(
+            &from.buffer,
+            from.offset,
+            &into.buffer,
+            into.offset,
+            middle,
+        );
+        if head > 0 {
+            self.moved(&src.part(0, head), &dst.part(0, head), to)?;
+        }
+        if tail > 0 {
+            let at = head + middle;
+            self.moved(&src.part(at, tail), &dst.part(at, tail), to)?;
+        }
+        Ok(())
+    }
+
+    /// Sets every byte of a place.
+    pub(crate) fn fill(&self, dst: &Place, byte: u8, to: &mut Encoding<'_>) -> Result<(), Bad> {
+        let whole = dst.offset.is_multiple_of(WORD) && dst.len.is_multiple_of(WORD);
+        if byte == 0 && whole {
+            to.encoder.clear_buffer(&dst.buffer, dst.offset, Some(dst.len));
+            return Ok(());
+        }
+        let value = u32::from_ne_bytes([byte; 4]);
+        self.stretches(dst.len, |at, len| self.dispatch(None, &dst.part(at, len), value, to))
+    }
+
+    /// Moves bytes by the pass, from wherever they are.
+    fn moved(&self, src: &Place, dst: &Place, to: &mut Encoding<'_>) -> Result<(), Bad> {
+        if !src.can_bind() {
+            return self.through_scratch(src, dst, to);
+        }
+        self.stretches(src.len, |at, len| {
+            self.dispatch(Some(&src.part(at, len)), &dst.part(at, len), 0, to)
+        })
+    }
+
+    /// Copies the words around the bytes into the scratch buffer, and moves the bytes from there.
+    fn through_scratch(&self, src: &Place, dst: &Place, to: &mut Encoding<'_>) -> Result<(), Bad> {
+        let scratch = self.scratch(to.guarded)?;
+        self.pieces(src.len, |at, len| {
+            let (part, into) = (src.part(at, len), dst.part(at, len));
+            let words = part.words();
+            let (from, at) = (&words.buffer, words.offset);
+            to.encoder.copy_buffer_to_buffer(from, at, &scratch, 0, words.len);
+            let staged = Place { buffer: scratch.clone(), offset: part.offset - at, len };
+            self.copy(&staged, &into, to)
+        })
+    }
+
+    /// Moves the bytes to the scratch buffer's start, and copies its words to a half.
+    fn to_half(&self, src: &Place, dst: &Place, to: &mut Encoding<'_>) -> Result<(), Bad> {
+        let scratch = self.scratch(to.guarded)?;
+        self.pieces(src.len, |at, len| {
+            let staged = Place { buffer: scratch.clone(), offset: 0, len };
+            self.moved(&src.part(at, len), &staged, to)?;
+            self.copy(&staged, &dst.part(at, len), to)
+        })
+    }
+
+    fn stretches(
+        &self,
+        len: u64,
+        mut f: impl FnMut(u64, u64) -> Result<(), Bad>,
+    ) -> Result<(), Bad> {
+        let starts = (0..len).step_by(usize::try_from(self.stretch).unwrap_or(usize::MAX));
+        starts.into_iter().try_for_each(|at| f(at, self.stretch.min(len - at)))
+    }
+
+    fn pieces(&self, len: u64, mut f: impl FnMut(u64, u64) -> Result<(), Bad>) -> Result<(), Bad> {
+        let starts = (0..len).step_by(SCRATCH_BYTES as usize);
+        starts.into_iter().try_for_each(|at| f(at, SCRATCH_BYTES.min(len - at)))
+    }
+
+    fn scratch(&self, guarded: &Guarded) -> Result<Buffer, Bad> {
+        made(&self.scratch, || {
+            let usages = BufferUsages::STORAGE | BufferUsages::COPY_SRC | BufferUsages::COPY_DST;
+            guarded.buffer("rig scratch", SCRATCH_BYTES + 2 * WORD, usages)
+        })
+    }
+
+    /// Encodes one dispatch: a fill, or a move where there is a source.
+    fn dispatch(
+        &self,
+        src: Option<&Place>,
+        dst: &Place,
+        value: u32,
+        to: &mut Encoding<'_>,
+    ) -> Result<(), Bad> {
+        let pass = match src {
+            Some(_) => made(&self.move_bytes, || pass(to.guarded, "move_bytes"))?,
+            None => made(&self.fill_bytes, || pass(to.guarded, "fill_bytes"))?,
+        };
+        let (words, target_at) = self.bind(dst);
+        let (source, source_at) = src.map(|src| self.bind(src)).unzip();
+        let len = in_stretch(dst.len);
+        let job = [source_at.unwrap_or(0), target_at, len, value];
+        let job = to.args.put(bytemuck::cast_slice(&job), to.guarded)?;
+        let entry = |binding, resource| BindGroupEntry { binding, resource };
+        let mut entries = vec![
+            entry(0, BindingResource::Buffer(words)),
+            entry(1, BindingResource::Buffer(bound(&job))),
+        ];
+        entries.extend(source.map(|source| entry(2, BindingResource::Buffer(source))));
+        let ask = BindGroupDescriptor { label: None, layout: &pass.layout, entries: &entries };
+        let group = to.guarded.device.create_bind_group(&ask);
+        let words = (target_at % 4 + len).div_ceil(4);
+        let ask = ComputePassDescriptor { label: Some("rig bytes"), timestamp_writes: None };
+        let mut encoded = to.encoder.begin_compute_pass(&ask);
+        encoded.set_pipeline(&pass.pipeline);
+        encoded.set_bind_group(0, &group, &[]);
+        encoded.dispatch_workgroups(words.div_ceil(GROUP), 1, 1);
+        Ok(())
+    }
+
+    /// Returns a binding around a place, and where in it the place starts.
+    fn bind<'a>(&self, place: &'a Place) -> (BufferBinding<'a>, u32) {
+        let offset = place.offset / self.align * self.align;
+        let words = place.words();
+        let size = NonZeroU64::new(words.offset + words.len - offset);
+        let binding = BufferBinding { buffer: &place.buffer, offset, size };
+        (binding, in_stretch(place.offset - offset))
+    }
+}
+
+/// Returns the binding of a place that starts where a binding may.
+pub(crate) fn bound(place: &Place) -> BufferBinding<'_> {
+    let size = NonZeroU64::new(place.len);
+    BufferBinding { buffer: &place.buffer, offset: place.offset, size }
+}
+
+fn in_stretch(bytes: u64) -> u32 {
+    u32::try_from(bytes).expect("a stretch has fewer than 2^32 bytes")
+}
+
+fn pass(guarded: &Guarded, entry: &str) -> Result<Pass, Bad> {
+    guarded.scoped(|| {
+        let device = &guarded.device;
+        let source = ShaderSource::Wgsl(include_str!("edge.wgsl").into());
+        let module: ShaderModule =
+            device.create_shader_module(ShaderModuleDescriptor { label: Some(entry), source });
+        let pipeline = device.create_compute_pipeline(&ComputePipelineDescriptor {
+            label: Some(entry),
+            layout: None,
+            module: &module,
+            entry_point: Some(entry),
+            compilation_options: Default::default(),
+            cache: None,
+        });
+        let layout = pipeline.get_bind_group_layout(0);
+        Pass { pipeline, layout }
+    })
+}
+
+/// Arguments of the passes and launches of one submission, written before it runs.
+///
+/// They lie in one buffer of the device's, which every submission uses from its start: what a
+/// submission writes reaches the buffer in queue order, behind whoever read it last.
+#[derive(Debug)]
+pub(crate) struct Args {
+    buffer: Buffer,
+    bytes: Vec<u8>,
+    align: usize,
+    /// What did not fit, each in a buffer of its own.
+    more: Vec<(Buffer, Vec<u8>)>,
+}
+
+impl Args {
+    pub(crate) fn new(guarded: &Guarded) -> Result<Self, Bad> {
+        let limits = guarded.device.limits();
+        let align = limits
+            .min_uniform_buffer_offset_alignment
+            .max(limits.min_storage_buffer_offset_alignment);
+        let buffer = guarded.buffer("rig arguments", ARGS_BYTES as u64, ARGS_USAGES)?;
+        Ok(Self { buffer, bytes: Vec::new(), align: align.max(16) as usize, more: Vec::new() })
+    }
+
+    /// Puts arguments down, and answers where they will be.
+    pub(crate) fn put(&mut self, bytes: &[u8], guarded: &Guarded) -> Result<Place, Bad> {
+        let len = bytes.len().next_multiple_of(16);
+        let start = self.bytes.len();
+        let buffer = if start + len <= ARGS_BYTES {
+            self.bytes.extend_from_slice(bytes);
+            self.bytes.resize((start + len).next_multiple_of(self.align), 0);
+            return Ok(Place {
+                buffer: self.buffer.clone(),
+                offset: start as u64,
+                len: len as u64,
+            });
+        } else {
+            guarded.buffer("rig arguments", len as u64, ARGS_USAGES)?
+        };
+        let mut own = bytes.to_vec();
+        own.resize(len, 0);
+        self.more.push((buffer.clone(), own));
+        Ok(Place { buffer, offset: 0, len: len as u64 })
+    }
+
+    /// Forgets what an earlier submission put down.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.more.clear();
+    }
+
+    /// Writes all of it, ahead of the next submission.
+    pub(crate) fn write(&mut self, guarded: &Guarded) {
+        let len = self.bytes.len().min(ARGS_BYTES);
+        if len > 0 {
+            guarded.queue.write_buffer(&self.buffer, 0, &self.bytes[..len]);
+        }
+        for (buffer, bytes) in &self.more {
+            guarded.queue.write_buffer(buffer, 0, bytes);
+        }
+    }
+}
+
+/// The unit of WebGPU's own copies.
+pub(crate) const WORD: u64 = 4;
+/// The invocations of a workgroup of the passes.
+const GROUP: u32 = 256;
+/// The most bytes one dispatch reaches: 65,535 groups of 256 words are just below 64 MiB.
+const STRETCH_MAX: u64 = 32 << 20;
+const SCRATCH_BYTES: u64 = 1 << 20;
+const ARGS_BYTES: usize = 64 << 10;
+const ARGS_USAGES: BufferUsages =
+    BufferUsages::UNIFORM.union(BufferUsages::STORAGE).union(BufferUsages::COPY_DST);

@@ -1,0 +1,167 @@
+//! A wgpu device and its queue, with every way in which they tell of an error or an end.
+//!
+//! wgpu tells of a mistake through error scopes of the calling thread, of a refused allocation the
+//! same way, and of a loss in four: a callback, which only devices that rig opened have; a panic of
+//! a poll; a submission whose index was never handed out; a map that fails. Whoever finds one
+//! notes it here, the first reason stays, and nothing counts as complete from then on (S2.9). Any
+//! thread may call anything; no lock is held.
+
+use crate::driver::{Fault, Refusal};
+use ::wgpu::{
+    Backend, Buffer, BufferDescriptor, BufferUsages, CommandBuffer, Device, Error, ErrorFilter,
+    PollError, PollType, Queue, SubmissionIndex,
+};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// A device and its queue.
+#[derive(Debug)]
+pub(crate) struct Guarded {
+    pub(crate) device: Device,
+    pub(crate) queue: Queue,
+    /// Why the device ended.
+    loss: Arc<OnceLock<Fault>>,
+    /// Whether a removed device shows all of its work as complete.
+    shows_lost_as_done: bool,
+}
+
+/// What a call came to that wgpu answered with an error.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Bad {
+    /// No room.
+    Room,
+    /// It was wrong.
+    Wrong(Arc<str>),
+}
+
+impl Bad {
+    /// Returns what a driver says of work that is bad: nothing of it ran.
+    pub(crate) fn rejected(self) -> Refusal {
+        match self {
+            Self::Room => Refusal::Rejected(Arc::from("no room on the device to encode this work")),
+            Self::Wrong(why) => Refusal::Rejected(why),
+        }
+    }
+}
+
+impl Guarded {
+    /// Takes a device that rig opened, and listens for its loss.
+    pub(crate) fn opened(device: Device, queue: Queue) -> Self {
+        let guarded = Self::adopted(device, queue);
+        let loss = Arc::clone(&guarded.loss);
+        guarded.device.set_device_lost_callback(move |reason, text| {
+            let _ = loss.set(Fault::new(match text.is_empty() {
+                true => format!("wgpu: the device is lost ({reason:?})"),
+                false => format!("wgpu: {text}"),
+            }));
+        });
+        guarded
+    }
+
+    /// Takes a device that a program opened, whose callbacks stay the program's (S12.1).
+    pub(crate) fn adopted(device: Device, queue: Queue) -> Self {
+        let shows_lost_as_done = device.adapter_info().backend == Backend::Dx12;
+        Self { device, queue, loss: Arc::default(), shows_lost_as_done }
+    }
+
+    /// Whether the device is well, as far as is known.
+    pub(crate) fn check(&self) -> Result<(), Fault> {
+        self.loss.get().map_or(Ok(()), |fault| Err(fault.clone()))
+    }
+
+    /// Notes that the device has ended; the first reason stays.
+    pub(crate) fn lose(&self, why: &str) -> Fault {
+        self.loss.get_or_init(|| Fault::new(format!("wgpu: {why}"))).clone()
+    }
+
+    /// Makes sure that the device is well after it showed work as complete (S2.9).
+    pub(crate) fn check_after(&self) -> Result<(), Fault> {
+        self.check()?;
+        match self.shows_lost_as_done.then(|| self.submit(None)) {
+            Some(Err(Refusal::Fault(fault))) => Err(fault),
+            _ => Ok(()),
+        }
+    }
+
+    /// Submits, and makes sure that the device took it.
+    pub(crate) fn submit(&self, work: Option<CommandBuffer>) -> Result<SubmissionIndex, Refusal> {
+        let submit = || self.scoped(|| self.queue.submit(work));
+        let index = match catch_unwind(AssertUnwindSafe(submit)) {
+            Ok(Ok(index)) => index,
+            Ok(Err(bad)) => return Err(bad.rejected()),
+            Err(panic) => return Err(Refusal::Fault(self.lose(&text_of(&*panic)))),
+        };
+        // A device that is lost answers an index that it never hands out; only this tells.
+        self.poll(&index, Duration::ZERO).map(|_| index).map_err(Refusal::Fault)
+    }
+
+    /// Waits for a submission, for `at_most`; answers whether it and all before it are complete.
+    pub(crate) fn poll(&self, index: &SubmissionIndex, at_most: Duration) -> Result<bool, Fault> {
+        self.check()?;
+        let submission_index = Some(index.clone());
+        let wait = PollType::Wait { submission_index, timeout: Some(at_most) };
+        match catch_unwind(AssertUnwindSafe(|| self.device.poll(wait))) {
+            Ok(Ok(_)) => Ok(true),
+            Ok(Err(PollError::Timeout)) => Ok(false),
+            Ok(Err(error)) => Err(self.lose(&format!("the device took no work: {error}"))),
+            Err(panic) => Err(self.lose(&text_of(&*panic))),
+        }
+    }
+
+    /// Lets wgpu map what can be mapped now, and tell what it has to tell.
+    pub(crate) fn look(&self) -> Result<(), Fault> {
+        self.check()?;
+        match catch_unwind(AssertUnwindSafe(|| self.device.poll(PollType::Poll))) {
+            Ok(_) => self.check(),
+            Err(panic) => Err(self.lose(&text_of(&*panic))),
+        }
+    }
+
+    /// Runs `f` so that none of its errors reaches the program's handler.
+    pub(crate) fn scoped<R>(&self, f: impl FnOnce() -> R) -> Result<R, Bad> {
+        // Scopes are the thread's, and each lets the other kinds of error through.
+        let room = self.device.push_error_scope(ErrorFilter::OutOfMemory);
+        let wrong = self.device.push_error_scope(ErrorFilter::Validation);
+        let inside = self.device.push_error_scope(ErrorFilter::Internal);
+        let answer = f();
+        let errors = [now(inside.pop()), now(wrong.pop()), now(room.pop())];
+        match errors.into_iter().flatten().next_back() {
+            None => Ok(answer),
+            Some(Error::OutOfMemory { .. }) => Err(Bad::Room),
+            Some(error) => Err(Bad::Wrong(Arc::from(one_line(&error.to_string())))),
+        }
+    }
+
+    /// Makes a buffer.
+    pub(crate) fn buffer(
+        &self,
+        label: &str,
+        size: u64,
+        usage: BufferUsages,
+    ) -> Result<Buffer, Bad> {
+        let label = Some(label);
+        let ask = BufferDescriptor { label, size, usage, mapped_at_creation: false };
+        self.scoped(|| self.device.create_buffer(&ask))
+    }
+}
+
+/// Returns what a future answers that is ready at once, as all of wgpu's are natively.
+fn now<T>(future: impl Future<Output = Option<T>>) -> Option<T> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => answer,
+        Poll::Pending => None,
+    }
+}
+
+/// Puts a text of several lines, as wgpu's are, on one.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    one_line(text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a poll panicked"))
+}

@@ -1,0 +1,144 @@
+//! WGSL, loaded once and launched with buffers and arguments.
+//!
+//! A launch's buffers are bound in their order at `@group(0) @binding(0)`, 1, 2 and so on, as
+//! storage; its arguments, if it has any, at the binding behind the last buffer, as `var<uniform>`
+//! or `var<storage, read>`. What the shader declares at each binding decides; a buffer that it does
+//! not use, or declares otherwise, is an error of the launch.
+
+use crate::driver::Code;
+use crate::drivers::wgpu::edge::{Encoding, Place, bound};
+use crate::drivers::wgpu::guarded::{Bad, Guarded};
+use ::wgpu::{
+    BindGroupDescriptor, BindGroupEntry, BindGroupLayout, BindingResource, BufferBinding,
+    ComputePassDescriptor, ComputePipeline, ComputePipelineDescriptor, ShaderModuleDescriptor,
+    ShaderSource,
+};
+use std::any::Any;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+/// Makes code of WGSL, for the `wgpu` devices; `entry` names its compute entry point.
+///
+/// A launch binds its buffers in their order at `@group(0) @binding(0)`, 1, 2 and so on, as storage
+/// buffers, and its arguments, if it has any, at the binding behind the last buffer, as
+/// `var<uniform>` or `var<storage, read>`, filled up with zeros to a multiple of 16 bytes.
+pub fn wgsl(source: impl AsRef<str>, entry: impl AsRef<str>) -> Code {
+    let source = Arc::new(Wgsl(Arc::from(source.as_ref())));
+    Code { source, entry: Arc::from(entry.as_ref()) }
+}
+
+/// WGSL source.
+#[derive(Debug)]
+struct Wgsl(Arc<str>);
+
+/// A loaded kernel.
+#[derive(Clone, Debug)]
+pub(crate) struct Kernel {
+    name: Arc<str>,
+    pipeline: ComputePipeline,
+    /// None where the shader binds nothing.
+    layout: Option<BindGroupLayout>,
+}
+
+/// What a launch is given.
+pub(crate) struct Given<'a> {
+    pub(crate) groups: [u32; 3],
+    pub(crate) buffers: &'a [Place],
+    pub(crate) args: Option<Place>,
+}
+
+impl Kernel {
+    /// Loads code of [`wgsl`]; says why where that cannot be.
+    pub(crate) fn load(code: &Code, guarded: &Guarded) -> Result<Self, Arc<str>> {
+        let source: &dyn Any = &*code.source;
+        let Some(Wgsl(text)) = source.downcast_ref::<Wgsl>() else {
+            return Err(Arc::from("this device runs WGSL only"));
+        };
+        let (device, entry) = (&guarded.device, Some(&*code.entry));
+        let made = guarded.scoped(|| {
+            let source = ShaderSource::Wgsl(text.as_ref().into());
+            let ask = ShaderModuleDescriptor { label: entry, source };
+            let module = device.create_shader_module(ask);
+            device.create_compute_pipeline(&ComputePipelineDescriptor {
+                label: entry,
+                layout: None,
+                module: &module,
+                entry_point: entry,
+                compilation_options: Default::default(),
+                cache: None,
+            })
+        });
+        let pipeline = made.map_err(|bad| match bad {
+            Bad::Room => Arc::from("no room on the device to load this code"),
+            Bad::Wrong(why) => why,
+        })?;
+        let layout = guarded.scoped(|| pipeline.get_bind_group_layout(0)).ok();
+        Ok(Self { name: Arc::clone(&code.entry), pipeline, layout })
+    }
+
+    /// Encodes a launch.
+    pub(crate) fn launch(&self, given: &Given<'_>, to: &mut Encoding<'_>) -> Result<(), Bad> {
+        let limits = to.guarded.device.limits();
+        let align = u64::from(limits.min_storage_buffer_offset_alignment);
+        let most = limits.max_storage_buffer_binding_size;
+        let mut entries = Vec::with_capacity(given.buffers.len() + 1);
+        for (index, place) in given.buffers.iter().enumerate() {
+            let binding = self.storage(index, place, align, most)?;
+            entries.push(entry(index, binding));
+        }
+        if let Some(args) = &given.args {
+            entries.push(entry(entries.len(), bound(args)));
+        }
+        let group = match &self.layout {
+            Some(layout) => {
+                let ask =
+                    BindGroupDescriptor { label: Some(&self.name), layout, entries: &entries };
+                Some(to.guarded.device.create_bind_group(&ask))
+            }
+            None if entries.is_empty() => None,
+            None => return Err(self.wrong("it binds nothing".into())),
+        };
+        let ask = ComputePassDescriptor { label: Some(&self.name), timestamp_writes: None };
+        let mut pass = to.encoder.begin_compute_pass(&ask);
+        pass.set_pipeline(&self.pipeline);
+        if let Some(group) = &group {
+            pass.set_bind_group(0, group, &[]);
+        }
+        let [x, y, z] = given.groups;
+        pass.dispatch_workgroups(x, y, z);
+        Ok(())
+    }
+
+    fn storage<'a>(
+        &self,
+        index: usize,
+        place: &'a Place,
+        align: u64,
+        most: u64,
+    ) -> Result<BufferBinding<'a>, Bad> {
+        let (offset, len) = (place.offset, place.len);
+        if !offset.is_multiple_of(align) {
+            let why = format!("buffer {index} starts at {offset}, not at a multiple of {align}");
+            return Err(self.wrong(why));
+        }
+        if len > most {
+            let why = format!("buffer {index} has {len} bytes, and a binding at most {most}");
+            return Err(self.wrong(why));
+        }
+        if len == 0 {
+            return Err(self.wrong(format!("buffer {index} has no bytes to bind")));
+        }
+        // A binding is made of whole words.
+        let end = (offset + len).next_multiple_of(4).min(place.buffer.size());
+        Ok(BufferBinding { buffer: &place.buffer, offset, size: NonZeroU64::new(end - offset) })
+    }
+
+    fn wrong(&self, why: String) -> Bad {
+        Bad::Wrong(Arc::from(format!("launch of {}: {why}", self.name)))
+    }
+}
+
+fn entry(index: usize, binding: BufferBinding<'_>) -> BindGroupEntry<'_> {
+    let binding_index = u32::try_from(index).expect("a launch has fewer than 2^32 buffers");
+    BindGroupEntry { binding: binding_index, resource: BindingResource::Buffer(binding) }
+}

@@ -1,0 +1,163 @@
+//! What was submitted and is not known to be complete: values, their submissions, and who waits.
+//!
+//! The word is raised only from what a poll for a submission answered, and only after the device
+//! was found well behind it (S2.9). No callback of wgpu's is used: those of one poll run in turn,
+//! and a program's among them may block. Any thread may call anything; one leaf lock, under which
+//! nothing is polled and nobody is woken.
+
+use crate::driver::Fault;
+use crate::drivers::wgpu::guarded::Guarded;
+use crate::sync::{AtomicU64, Mutex, Ordering};
+use ::wgpu::SubmissionIndex;
+use std::collections::VecDeque;
+use std::task::Waker;
+use std::time::Duration;
+
+/// The device's line of values.
+#[derive(Debug)]
+pub(crate) struct Line {
+    /// The last value known to be complete.
+    word: AtomicU64,
+    /// Guards what is under way.
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Values in order, with the submissions that end them.
+    running: VecDeque<(u64, SubmissionIndex)>,
+    /// Who waits for a value.
+    wakers: Vec<(u64, Waker)>,
+    /// Who waits for a map, or the end of the stop.
+    mapping: Vec<Waker>,
+    stopped: bool,
+}
+
+impl Line {
+    pub(crate) fn new() -> Self {
+        Self { word: AtomicU64::new(0), state: Mutex::new(State::default()) }
+    }
+
+    /// Returns the word as it is.
+    pub(crate) fn word(&self) -> u64 {
+        // ORDERING: pairs with the release in `raise`.
+        self.word.load(Ordering::Acquire)
+    }
+
+    /// Notes a value's submission.
+    pub(crate) fn handed_over(&self, value: u64, index: SubmissionIndex) {
+        self.state.lock().running.push_back((value, index));
+    }
+
+    /// Looks at what is complete now, and raises the word.
+    pub(crate) fn look(&self, guarded: &Guarded) -> Result<u64, Fault> {
+        let newest = {
+            let state = self.state.lock();
+            state.running.back().filter(|_| !state.stopped).cloned()
+        };
+        let Some((last, index)) = newest else { return Ok(self.word()) };
+        if guarded.poll(&index, Duration::ZERO)? {
+            return self.raise(last, guarded);
+        }
+        let mut reached = self.word();
+        loop {
+            let next = self.state.lock().running.iter().find(|(at, _)| *at > reached).cloned();
+            match next {
+                Some((value, index)) if guarded.poll(&index, Duration::ZERO)? => reached = value,
+                _ => break,
+            }
+        }
+        self.raise(reached, guarded)
+    }
+
+    fn raise(&self, value: u64, guarded: &Guarded) -> Result<u64, Fault> {
+        if value > self.word() {
+            guarded.check_after()?;
+            // ORDERING: pairs with the acquire in `word`: who sees the value sees its writes.
+            self.word.fetch_max(value, Ordering::Release);
+            let mut state = self.state.lock();
+            while state.running.front().is_some_and(|(at, _)| *at <= value) {
+                state.running.pop_front();
+            }
+        }
+        Ok(self.word())
+    }
+
+    /// Blocks until a value may be complete, for `at_most`.
+    pub(crate) fn block(
+        &self,
+        value: u64,
+        at_most: Duration,
+        guarded: &Guarded,
+    ) -> Result<(), Fault> {
+        let index = {
+            let state = self.state.lock();
+            let of_value = state.running.iter().find(|(at, _)| *at >= value);
+            of_value.map(|(_, index)| index.clone())
+        };
+        match index {
+            Some(index) => guarded.poll(&index, at_most).map(drop),
+            // Nothing runs: whoever sleeps here waits for a map.
+            None => {
+                std::thread::yield_now();
+                guarded.look()
+            }
+        }
+    }
+
+    /// Keeps a waker until a value is complete.
+    pub(crate) fn wake_at(&self, value: u64, waker: &Waker) {
+        if value <= self.word() {
+            return waker.wake_by_ref();
+        }
+        self.state.lock().wakers.push((value, waker.clone()));
+    }
+
+    /// Keeps a waker until the next look at maps.
+    pub(crate) fn wake_mapped(&self, waker: &Waker) {
+        self.state.lock().mapping.push(waker.clone());
+    }
+
+    /// Wakes whose value came, and who waits for a map; answers whether anybody is left.
+    pub(crate) fn wake(&self) -> bool {
+        let word = self.word();
+        let (due, mapping, left) = {
+            let mut state = self.state.lock();
+            let due: Vec<_> = state.wakers.extract_if(.., |(value, _)| *value <= word).collect();
+            (due, std::mem::take(&mut state.mapping), !state.wakers.is_empty())
+        };
+        let left = left || !mapping.is_empty();
+        due.into_iter().for_each(|(_, waker)| waker.wake());
+        mapping.into_iter().for_each(Waker::wake);
+        left
+    }
+
+    /// Whether anybody waits.
+    pub(crate) fn is_awaited(&self) -> bool {
+        let state = self.state.lock();
+        !(state.wakers.is_empty() && state.mapping.is_empty())
+    }
+
+    /// Raises nothing any more, and wakes everybody.
+    pub(crate) fn stop(&self) {
+        let (wakers, mapping) = {
+            let mut state = self.state.lock();
+            state.stopped = true;
+            (std::mem::take(&mut state.wakers), std::mem::take(&mut state.mapping))
+        };
+        wakers.into_iter().for_each(|(_, waker)| waker.wake());
+        mapping.into_iter().for_each(Waker::wake);
+    }
+
+    /// Whether the stop has begun.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.state.lock().stopped
+    }
+
+    /// Whether what was submitted is over, whatever came of it.
+    pub(crate) fn is_over(&self, guarded: &Guarded) -> bool {
+        let last = self.state.lock().running.back().cloned();
+        // A device that is lost runs nothing any more.
+        last.is_none_or(|(_, index)| guarded.poll(&index, Duration::ZERO).unwrap_or(true))
+    }
+}

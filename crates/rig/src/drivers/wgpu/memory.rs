@@ -1,0 +1,238 @@
+//! Regions: buffers of the device, and halves of an upload and a readback buffer (S7.6).
+//!
+//! A region is one buffer of the driver's, by number. The host addresses one only while wgpu maps
+//! it: the device's own where it was opened so, and transfer memory always. A half has two buffers,
+//! each made when first needed, since WebGPU lets no buffer be mapped both ways. Any thread may
+//! call anything; the table's lock is a leaf, and each region's own lock orders its maps.
+
+use crate::bytes::HostBytes;
+use crate::driver::{Access, Alloc, Ask, Fault, Kind, Region};
+use crate::drivers::slab::Slab;
+use crate::drivers::wgpu::guarded::{Bad, Guarded};
+use crate::sync::{AtomicU32, Mutex, Ordering};
+use ::wgpu::{Buffer, BufferUsages, BufferView, BufferViewMut, MapMode};
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
+
+/// The regions of a device.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// Guards the table from numbers to regions.
+    regions: Mutex<Slab<Arc<Memory>>>,
+    /// What the device's own buffers can be used for.
+    usages: BufferUsages,
+    /// The most bytes that pass through a half's buffer at once.
+    piece_bytes: u64,
+}
+
+/// A region.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    store: Store,
+    /// Guards the map for the host, if there is one.
+    map: Mutex<Option<Map>>,
+}
+
+#[derive(Debug)]
+enum Store {
+    /// A buffer of the device's own.
+    Own(Buffer),
+    /// Transfer memory.
+    Half(Half),
+}
+
+/// The two buffers of transfer memory, made when first needed.
+#[derive(Debug)]
+struct Half {
+    len: u64,
+    upload: OnceLock<Buffer>,
+    readback: OnceLock<Buffer>,
+}
+
+/// A map of one buffer for the host.
+#[derive(Debug)]
+struct Map {
+    buffer: Buffer,
+    answer: Arc<AtomicU32>,
+    view: Option<View>,
+}
+
+#[derive(Debug)]
+enum View {
+    Read(BufferView),
+    Write(BufferViewMut),
+}
+
+impl Table {
+    pub(crate) fn new(usages: BufferUsages, piece_bytes: u64) -> Self {
+        Self { regions: Mutex::new(Slab::new()), usages, piece_bytes }
+    }
+
+    pub(crate) fn alloc(&self, ask: Ask, guarded: &Guarded) -> Alloc {
+        if let Err(fault) = guarded.check() {
+            return Alloc::Fault(fault);
+        }
+        let store = match ask.kind {
+            Kind::Pinned => return Alloc::Refused,
+            Kind::Transfer => {
+                let len = ask.len_bytes.min(self.piece_bytes);
+                Store::Half(Half { len, upload: OnceLock::new(), readback: OnceLock::new() })
+            }
+            Kind::Device => match guarded.buffer("rig", ask.len_bytes, self.usages) {
+                Ok(buffer) => Store::Own(buffer),
+                Err(_) => return Alloc::Refused,
+            },
+        };
+        Alloc::Ready(self.enter(store))
+    }
+
+    fn enter(&self, store: Store) -> Region {
+        let memory = Arc::new(Memory { store, map: Mutex::new(None) });
+        Region(self.regions.lock().insert(memory), 0)
+    }
+
+    /// Drops a region, and says whether it was there.
+    pub(crate) fn free(&self, region: Region) -> bool {
+        let memory = self.regions.lock().remove(region.0);
+        memory.is_some()
+    }
+
+    pub(crate) fn find(&self, region: Region) -> Option<Arc<Memory>> {
+        self.regions.lock().get(region.0).cloned()
+    }
+}
+
+impl Memory {
+    /// Returns the buffer of the device's own, if it is one.
+    pub(crate) fn own(&self) -> Option<&Buffer> {
+        match &self.store {
+            Store::Own(buffer) => Some(buffer),
+            Store::Half(_) => None,
+        }
+    }
+
+    /// Returns the buffer that work reads or writes.
+    pub(crate) fn buffer(&self, access: Access, guarded: &Guarded) -> Result<Buffer, Bad> {
+        match (&self.store, access) {
+            (Store::Own(buffer), _) => Ok(buffer.clone()),
+            (Store::Half(half), Access::Read) => half.upload(guarded),
+            (Store::Half(half), Access::Write) => half.readback(guarded),
+        }
+    }
+
+    /// Starts a map for the host; does nothing where there is one.
+    pub(crate) fn begin(&self, access: Access, guarded: &Guarded) -> Result<(), Fault> {
+        guarded.check()?;
+        let no_room = |_| guarded.lose("no room for a staging buffer");
+        let (buffer, mode) = match (&self.store, access) {
+            (Store::Own(buffer), _) => (buffer.clone(), MapMode::Write),
+            (Store::Half(half), Access::Write) => {
+                (half.upload(guarded).map_err(no_room)?, MapMode::Write)
+            }
+            (Store::Half(half), Access::Read) => {
+                (half.readback(guarded).map_err(no_room)?, MapMode::Read)
+            }
+        };
+        let mut map = self.map.lock();
+        if map.as_ref().is_some_and(|map| map.buffer == buffer) {
+            return Ok(());
+        }
+        end(&mut map, guarded);
+        let answer = Arc::new(AtomicU32::new(PENDING));
+        let told = Arc::clone(&answer);
+        let asked = guarded.scoped(|| {
+            buffer.map_async(mode, .., move |mapped| {
+                // ORDERING: pairs with the load in `poll`.
+                told.store(if mapped.is_ok() { MAPPED } else { FAILED }, Ordering::Release);
+            });
+        });
+        *map = Some(Map { buffer, answer, view: None });
+        drop(map);
+        match asked {
+            Ok(()) => Ok(()),
+            Err(bad) => Err(guarded.lose(&format!("a map was refused: {bad:?}"))),
+        }
+    }
+
+    /// Answers where the host finds the bytes, once they are mapped.
+    pub(crate) fn poll(&self, guarded: &Guarded) -> Poll<Result<HostBytes, Fault>> {
+        guarded.check()?;
+        let mut map = self.map.lock();
+        let Some(map) = map.as_mut() else {
+            return Poll::Ready(Err(guarded.lose("a map was asked for that nobody began")));
+        };
+        if let Some(view) = &mut map.view {
+            return Poll::Ready(Ok(view.bytes()));
+        }
+        // ORDERING: pairs with the store in the callback.
+        match map.answer.load(Ordering::Acquire) {
+            PENDING => return Poll::Pending,
+            MAPPED => {}
+            _ => return Poll::Ready(Err(guarded.lose("a map failed"))),
+        }
+        let readable = map.buffer.usage() & BufferUsages::MAP_WRITE == BufferUsages::empty();
+        let view = match readable {
+            true => map.buffer.get_mapped_range(..).map(View::Read),
+            false => map.buffer.get_mapped_range_mut(..).map(View::Write),
+        };
+        match view {
+            Ok(view) => Poll::Ready(Ok(map.view.insert(view).bytes())),
+            Err(error) => Poll::Ready(Err(guarded.lose(&format!("a map failed: {error}")))),
+        }
+    }
+
+    /// Ends or cancels the map.
+    pub(crate) fn end(&self, guarded: &Guarded) {
+        end(&mut self.map.lock(), guarded);
+    }
+}
+
+fn end(map: &mut Option<Map>, guarded: &Guarded) {
+    let Some(Map { buffer, view, .. }) = map.take() else { return };
+    drop(view);
+    // On a device that is lost there is nothing to unmap.
+    let _ = guarded.scoped(|| buffer.unmap());
+}
+
+impl Half {
+    fn upload(&self, guarded: &Guarded) -> Result<Buffer, Bad> {
+        made(&self.upload, || {
+            let usages = BufferUsages::MAP_WRITE | BufferUsages::COPY_SRC;
+            guarded.buffer("rig upload", self.len, usages)
+        })
+    }
+
+    fn readback(&self, guarded: &Guarded) -> Result<Buffer, Bad> {
+        made(&self.readback, || {
+            let usages = BufferUsages::MAP_READ | BufferUsages::COPY_DST;
+            guarded.buffer("rig readback", self.len, usages)
+        })
+    }
+}
+
+/// Returns what is there, or makes it; of two makers at once, one keeps.
+pub(crate) fn made<T: Clone>(
+    cell: &OnceLock<T>,
+    make: impl FnOnce() -> Result<T, Bad>,
+) -> Result<T, Bad> {
+    match cell.get() {
+        Some(made) => Ok(made.clone()),
+        None => make().map(|made| cell.get_or_init(|| made).clone()),
+    }
+}
+
+impl View {
+    fn bytes(&mut self) -> HostBytes {
+        let (start, len) = match self {
+            Self::Read(view) => (view.as_ptr().cast_mut(), view.len()),
+            Self::Write(view) => (view.slice(..).as_raw_element_ptr().as_ptr(), view.len()),
+        };
+        // SAFETY: wgpu keeps the range mapped and initialised until the view is dropped, which is
+        // at the end of the access; nobody writes through a map that was made to be read.
+        unsafe { HostBytes::new(start, len as u64) }
+    }
+}
+
+const PENDING: u32 = 0;
+const MAPPED: u32 = 1;
+const FAILED: u32 = 2;

@@ -1,0 +1,235 @@
+//! GPUs through wgpu: Vulkan, Metal, DX12 and GL.
+//!
+//! | file | is |
+//! |---|---|
+//! | `adapter` | which GPUs there are, and which one is opened |
+//! | `guarded` | a wgpu device and queue, with every way in which they tell of an error or an end |
+//! | `line` | what was submitted and is not known to be complete |
+//! | `memory` | regions, and their maps for the host |
+//! | `work` | the work of one value, encoded |
+//! | `edge` | copies and fills of any bytes |
+//! | `kernel` | WGSL and its launches |
+//!
+//! Values run in the order of wgpu's one queue, a submission each. The host addresses no memory, or
+//! addresses it while it is mapped, as the options say. Metal counts failed work as complete, so a
+//! fault there is found late, or never (S2.9). Any thread may call anything, hand-overs one at a
+//! time. A free drops the buffer; nothing is destroyed that somebody else may have.
+
+mod adapter;
+mod edge;
+mod guarded;
+mod kernel;
+mod line;
+mod memory;
+mod work;
+
+use crate::bytes::HostBytes;
+use crate::driver::{
+    Access, Addressed, Alloc, Ask, Code, Driver, Facts, Fault, HandOver, Lent, Load, Producer,
+    Queue, Refusal, Region, Stopped, Work,
+};
+use crate::drivers::wgpu::adapter::shares_memory;
+use crate::drivers::wgpu::edge::WORD;
+use crate::drivers::wgpu::guarded::Guarded;
+use crate::drivers::wgpu::kernel::Kernel;
+use crate::drivers::wgpu::line::Line;
+use crate::drivers::wgpu::memory::Table;
+use crate::drivers::wgpu::work::Encoder;
+use ::wgpu::{AdapterInfo, BufferUsages};
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+pub use crate::drivers::wgpu::adapter::{Options, adapters};
+pub use crate::drivers::wgpu::kernel::wgsl;
+
+/// Opens a GPU by its options and makes its driver.
+///
+/// # Errors
+///
+/// Why there is none: no such adapter, one without compute, a feature or memory it does not have.
+pub async fn driver(options: Options) -> Result<Arc<dyn Driver>, Fault> {
+    let opened = adapter::open(&options).await?;
+    let info = opened.adapter.get_info();
+    let guarded = Guarded::opened(opened.device, opened.queue);
+    Ok(Arc::new(Gpu::new(guarded, &info, &options)))
+}
+
+/// A GPU. What it lends is a `wgpu::Buffer`.
+#[derive(Debug)]
+struct Gpu {
+    facts: Facts,
+    guarded: Guarded,
+    line: Line,
+    table: Table,
+    encoder: Encoder,
+}
+
+impl Gpu {
+    fn new(guarded: Guarded, info: &AdapterInfo, options: &Options) -> Self {
+        let half_bytes = if shares_memory(info) { 4 << 20 } else { 32 << 20 };
+        let architecture = format!("{} ({})", info.name, info.backend);
+        let facts = Facts {
+            default_budget_bytes: BUDGET_BYTES,
+            largest_bytes: guarded.device.limits().max_buffer_size / WORD * WORD,
+            queues: vec![Queue::ALL],
+            // A half has two buffers, which are within it together (S7.6).
+            piece_bytes: half_bytes / 2,
+            half_bytes,
+            addressed: options.addressed,
+            import_align_bytes: None,
+            grain_bytes: WORD,
+            ..Facts::host(&architecture)
+        };
+        let mut usages = USAGES | options.usages;
+        if options.addressed != Addressed::Never {
+            usages |= BufferUsages::MAP_READ | BufferUsages::MAP_WRITE;
+        }
+        Self {
+            line: Line::new(),
+            table: Table::new(usages, facts.piece_bytes),
+            encoder: Encoder::new(&guarded),
+            facts,
+            guarded,
+        }
+    }
+}
+
+impl Driver for Gpu {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    fn facts(&self) -> Facts {
+        self.facts.clone()
+    }
+
+    fn alloc(&self, ask: Ask) -> Alloc {
+        self.table.alloc(ask, &self.guarded)
+    }
+
+    fn free(&self, region: Region) {
+        let there = self.table.free(region);
+        debug_assert!(there, "a region is freed once");
+    }
+
+    fn lend(&self, region: Region) -> Option<Lent> {
+        let memory = self.table.find(region)?;
+        memory.own().map(|buffer| Lent(Arc::new(buffer.clone())))
+    }
+
+    fn begin_access(&self, region: Region, access: Access) -> Result<(), Fault> {
+        match self.table.find(region) {
+            Some(memory) => memory.begin(access, &self.guarded),
+            None => Err(self.guarded.lose("a region that is gone was to be mapped")),
+        }
+    }
+
+    fn poll_access(&self, region: Region, waker: &Waker) -> Poll<Result<HostBytes, Fault>> {
+        let Some(memory) = self.table.find(region) else {
+            return Poll::Ready(Err(self.guarded.lose("a region that is gone was mapped")));
+        };
+        if let Poll::Ready(answer) = memory.poll(&self.guarded) {
+            return Poll::Ready(answer);
+        }
+        self.guarded.look()?;
+        let answer = memory.poll(&self.guarded);
+        if answer.is_pending() {
+            self.line.wake_mapped(waker);
+        }
+        answer
+    }
+
+    fn end_access(&self, region: Region) {
+        if let Some(memory) = self.table.find(region) {
+            memory.end(&self.guarded);
+        }
+    }
+
+    fn load(&self, code: &Code) -> Load {
+        match Kernel::load(code, &self.guarded) {
+            Ok(kernel) => {
+                let kernel = self.encoder.kernels.lock().insert(kernel);
+                Load::Ready { kernel, code_bytes: 0 }
+            }
+            Err(why) => self.guarded.check().map_or_else(Load::Fault, |()| Load::Rejected(why)),
+        }
+    }
+
+    fn unload(&self, kernel: u64) {
+        let kernel = self.encoder.kernels.lock().remove(kernel);
+        debug_assert!(kernel.is_some(), "code is unloaded once");
+    }
+
+    fn hand_over(&self, value: u64, work: &Work<'_>, waits: &[Producer<'_>]) -> HandOver {
+        debug_assert!(waits.is_empty(), "wgpu's queue understands no producer");
+        if let Err(fault) = self.guarded.check() {
+            return HandOver::Fault(fault);
+        }
+        let commands = match self.encoder.encode(work, &self.table, &self.guarded) {
+            Ok(commands) => commands,
+            Err(Refusal::Rejected(why)) => return HandOver::Rejected(why),
+            Err(Refusal::Fault(fault)) => return HandOver::Fault(fault),
+        };
+        match self.guarded.submit(commands) {
+            Ok(index) => {
+                self.line.handed_over(value, index);
+                HandOver::Done
+            }
+            Err(Refusal::Rejected(why)) => HandOver::Rejected(why),
+            Err(Refusal::Fault(fault)) => HandOver::Fault(fault),
+        }
+    }
+
+    fn reached(&self) -> Result<u64, Fault> {
+        // After the end nothing is raised any more.
+        match self.guarded.check() {
+            Ok(()) => self.line.look(&self.guarded),
+            Err(_) if self.line.is_stopped() => Ok(self.line.word()),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    fn wake_at(&self, value: u64, waker: &Waker) {
+        self.line.wake_at(value, waker);
+    }
+
+    fn block(&self, value: u64, at_most: Duration) -> Result<(), Fault> {
+        self.line.block(value, at_most, &self.guarded)
+    }
+
+    fn service(&self) -> Result<Option<Duration>, Fault> {
+        if !self.line.is_awaited() {
+            return Ok(None);
+        }
+        self.guarded.look()?;
+        self.line.look(&self.guarded)?;
+        Ok(self.line.wake().then_some(SERVICE))
+    }
+
+    fn health(&self) -> Result<(), Fault> {
+        self.guarded.look()
+    }
+
+    fn stop(&self) {
+        self.line.stop();
+    }
+
+    fn poll_stopped(&self, waker: &Waker) -> Poll<Stopped> {
+        if self.line.is_over(&self.guarded) {
+            return Poll::Ready(Stopped::Settled);
+        }
+        self.line.wake_mapped(waker);
+        Poll::Pending
+    }
+}
+
+/// The driver's name.
+pub(crate) const KIND: &str = "wgpu";
+/// The budget of a device that says nothing of its memory (S1.13).
+const BUDGET_BYTES: u64 = 1 << 30;
+/// What every buffer can be used for.
+const USAGES: BufferUsages =
+    BufferUsages::STORAGE.union(BufferUsages::COPY_SRC).union(BufferUsages::COPY_DST);
+/// How soon those who wait without blocking are looked after again.
+const SERVICE: Duration = Duration::from_millis(1);

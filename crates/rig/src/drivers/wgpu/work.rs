@@ -1,0 +1,147 @@
+//! The work of one value, encoded into one command buffer.
+//!
+//! Everything is encoded before anything is submitted, so work that is wrong leaves nothing behind.
+//! One hand-over at a time encodes; what it uses is its own.
+
+use crate::driver::{Access, Op, Refusal, Span, Work};
+use crate::drivers::slab::Slab;
+use crate::drivers::wgpu::edge::{Args, Edges, Encoding, Place};
+use crate::drivers::wgpu::guarded::{Bad, Guarded};
+use crate::drivers::wgpu::kernel::{Given, Kernel};
+use crate::drivers::wgpu::memory::Table;
+use crate::sync::Mutex;
+use ::wgpu::{CommandBuffer, CommandEncoder, CommandEncoderDescriptor};
+use std::any::Any;
+use std::sync::Arc;
+
+/// What encodes the work of a device.
+#[derive(Debug)]
+pub(crate) struct Encoder {
+    edges: Edges,
+    /// Guards the loaded kernels.
+    pub(crate) kernels: Mutex<Slab<Kernel>>,
+    /// Guards the arguments; only the hand-over in progress uses them.
+    args: Mutex<Option<Args>>,
+}
+
+/// A program's own encoding, as work.
+pub(crate) struct Encode(pub(crate) Box<Encoding0>);
+
+/// What encodes: the encoder, and the memory of the submission's spans in their order.
+type Encoding0 = dyn Fn(&mut CommandEncoder, &[Place]) + Send + Sync;
+
+impl Encoder {
+    pub(crate) fn new(guarded: &Guarded) -> Self {
+        Self {
+            edges: Edges::new(guarded),
+            kernels: Mutex::new(Slab::new()),
+            args: Mutex::new(None),
+        }
+    }
+
+    /// Encodes a value's work; none where it has no parts.
+    pub(crate) fn encode(
+        &self,
+        work: &Work<'_>,
+        table: &Table,
+        guarded: &Guarded,
+    ) -> Result<Option<CommandBuffer>, Refusal> {
+        if work.parts.is_empty() {
+            return Ok(None);
+        }
+        let mut kept = self.args.lock();
+        let mut args = match kept.take() {
+            Some(args) => args,
+            None => Args::new(guarded).map_err(Bad::rejected)?,
+        };
+        args.clear();
+        let encoded = guarded.scoped(|| {
+            let mut encoder =
+                guarded.device.create_command_encoder(&CommandEncoderDescriptor::default());
+            let mut to = Encoding { guarded, encoder: &mut encoder, args: &mut args };
+            let mut parts = work.parts.iter();
+            parts.try_for_each(|part| self.part(&part.op, work.spans, table, &mut to))?;
+            let commands = encoder.finish();
+            args.write(guarded);
+            Ok(commands)
+        });
+        *kept = Some(args);
+        // What a part said of itself is clearer than what wgpu made of it.
+        let commands = encoded.unwrap_or_else(Err).map_err(Bad::rejected)?;
+        Ok(Some(commands))
+    }
+
+    fn part(
+        &self,
+        op: &Op,
+        spans: &[Span],
+        table: &Table,
+        to: &mut Encoding<'_>,
+    ) -> Result<(), Bad> {
+        let place = |at: usize, access| place(spans, at, access, table, to.guarded);
+        match op {
+            Op::Copy { src, dst } => {
+                let (src, dst) = (place(*src, Access::Read)?, place(*dst, Access::Write)?);
+                match src.len {
+                    0 => Ok(()),
+                    _ => self.edges.copy(&src, &dst, to),
+                }
+            }
+            Op::Fill { dst, byte } => {
+                let dst = place(*dst, Access::Write)?;
+                match dst.len {
+                    0 => Ok(()),
+                    _ => self.edges.fill(&dst, *byte, to),
+                }
+            }
+            Op::Launch { kernel, groups, args, args_span, buffers } => {
+                let known = self.kernels.lock().get(*kernel).cloned();
+                let kernel = known.ok_or_else(|| wrong("the kernel is not loaded"))?;
+                let of = |at: &usize| place(*at, spans.get(*at).map_or(Access::Read, |s| s.access));
+                let buffers = buffers.iter().map(of).collect::<Result<Vec<_>, _>>()?;
+                let args = match (args.is_empty(), args_span) {
+                    (true, None) => None,
+                    (true, Some(at)) => Some(place(*at, Access::Read)?),
+                    (false, None) => Some(to.args.put(args, to.guarded)?),
+                    (false, Some(_)) => {
+                        return Err(wrong("arguments are given by value or in memory, not both"));
+                    }
+                };
+                kernel.launch(&Given { groups: *groups, buffers: &buffers, args }, to)
+            }
+            Op::Native(native) => {
+                let source: &dyn Any = &*native.0;
+                let Some(Encode(encode)) = source.downcast_ref::<Encode>() else {
+                    return Err(wrong("this device runs no such native work"));
+                };
+                let of = |at: usize| place(at, spans[at].access);
+                let places = (0..spans.len()).map(of).collect::<Result<Vec<_>, _>>()?;
+                encode(to.encoder, &places);
+                Ok(())
+            }
+            Op::Load { .. } => Err(wrong("this device's code lies in no memory of rig's")),
+        }
+    }
+}
+
+/// Returns a span's bytes as wgpu names them.
+fn place(
+    spans: &[Span],
+    at: usize,
+    access: Access,
+    table: &Table,
+    guarded: &Guarded,
+) -> Result<Place, Bad> {
+    let span = spans.get(at).ok_or_else(|| wrong("there is no such span"))?;
+    let memory = table.find(span.region).ok_or_else(|| wrong("a span's region is gone"))?;
+    let buffer = memory.buffer(access, guarded)?;
+    let end = span.offset.checked_add(span.len);
+    if end.is_none_or(|end| end > buffer.size()) {
+        return Err(wrong("a span ends past its region"));
+    }
+    Ok(Place { buffer, offset: span.offset, len: span.len })
+}
+
+fn wrong(why: &str) -> Bad {
+    Bad::Wrong(Arc::from(why))
+}
