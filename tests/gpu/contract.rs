@@ -1,0 +1,114 @@
+//! The laws of `rig::driver::Driver` on a GPU, with memory that the host never addresses.
+
+use crate::bench::{Bench, span, write};
+use crate::found::driver;
+use rig::driver::{Access, Addressed, Driver, Kind, Load, Op, Part};
+use rig::wgpu::wgsl;
+use std::sync::Arc;
+
+/// Makes a module of tests: each law on one kind of GPU.
+macro_rules! suite {
+    ($name:ident, $open:expr, [$($law:ident),* $(,)?]) => {
+        mod $name {
+            $(#[test]
+            fn $law() {
+                if let Some(first) = $open() {
+                    let first = std::cell::Cell::new(Some(first));
+                    let open = || first.take().or_else($open).expect("there was an adapter");
+                    crate::laws::$law(&open);
+                }
+            })*
+        }
+    };
+}
+
+macro_rules! device {
+    ($name:ident, $open:expr) => {
+        suite!(
+            $name,
+            $open,
+            [
+                s4_2_fresh_memory_is_zero,
+                s4_2_regions_of_every_size_keep_their_bytes_apart,
+                s1_7_memory_is_shown_only_where_the_host_always_addresses_it,
+                s10_3_threads_allocate_and_free_beside_each_other,
+                s2_4_values_are_reached_in_order_and_the_word_never_falls,
+                s2_5_a_later_value_sees_what_an_earlier_one_wrote,
+                s8_1_the_parts_of_a_value_run_in_their_order,
+                s6_7_copies_are_byte_exact,
+                s6_7_fills_are_byte_exact,
+                s7_2_a_copy_within_one_region_moves_between_its_ranges,
+                s8_3_rejected_work_changes_nothing_and_leaves_its_value_free,
+                s8_2_code_of_another_driver_is_rejected,
+                s8_5_prepared_parts_run_more_than_once,
+                s2_7_a_waker_is_woken_once_its_value_is_reached,
+                s2_7_a_block_for_a_reached_value_returns,
+                s9_15_an_idle_device_asks_for_no_service,
+                s9_6_after_the_stop_the_device_settles_and_takes_its_memory_back,
+            ]
+        );
+    };
+}
+
+fn open_apart() -> Option<Arc<dyn Driver>> {
+    driver(Addressed::Never)
+}
+
+device!(apart, crate::contract::open_apart);
+
+#[test]
+fn s8_1_a_launch_runs_its_wgsl_with_its_buffers_and_arguments() {
+    let Some(driver) = open_apart() else { return };
+    let bench = Bench::new(&move || Arc::clone(&driver));
+    let Load::Ready { kernel, code_bytes: 0 } = bench.driver.load(&wgsl(ADD, "add")) else {
+        panic!("it is valid WGSL");
+    };
+    let (a, b) = (bench.alloc(16), bench.alloc(16));
+    bench.put(a, 0, bytes_of([1, 2, 3, 4]).as_slice());
+    let args = 10_u32.to_ne_bytes().to_vec();
+    let op = Op::Launch { kernel, groups: [4, 1, 1], args, args_span: None, buffers: vec![0, 1] };
+    let parts = [Part { queue: 0, after: vec![], op }];
+    for _ in 0..2 {
+        bench.run(&parts, &[span(a, 0, 16), write(b, 0, 16)]);
+    }
+    assert_eq!(bench.get(b, 0, 16), bytes_of([22, 24, 26, 28]));
+    bench.driver.unload(kernel);
+    bench.free(a);
+    bench.free(b);
+}
+
+#[test]
+fn s7_6_a_half_keeps_what_goes_up_apart_from_what_comes_down() {
+    let Some(driver) = open_apart() else { return };
+    let bench = Bench::new(&move || Arc::clone(&driver));
+    let ask = rig::driver::Ask { kind: Kind::Transfer, len_bytes: 4096, paged: false };
+    let rig::driver::Alloc::Ready(half) = bench.driver.alloc(ask) else { panic!("4096 bytes fit") };
+    let a = bench.alloc(16);
+    bench.put(a, 0, &[7; 16]);
+    bench.while_mapped(half, Access::Write, |bytes| bytes.copy_in(0, &[9; 16]));
+    bench.run(&[crate::bench::copy(0, 1)], &[span(a, 0, 16), write(half, 0, 16)]);
+    bench.while_mapped(half, Access::Read, |bytes| {
+        let mut seen = [0; 16];
+        bytes.copy_out(0, &mut seen);
+        assert_eq!(seen, [7; 16]);
+    });
+    bench.run(&[crate::bench::copy(0, 1)], &[span(half, 0, 16), write(a, 0, 16)]);
+    assert_eq!(bench.get(a, 0, 16), [9; 16]);
+    bench.free(half);
+    bench.free(a);
+}
+
+fn bytes_of(words: [u32; 4]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+const ADD: &str = "
+    @group(0) @binding(0) var<storage, read> from_words: array<u32>;
+    @group(0) @binding(1) var<storage, read_write> to_words: array<u32>;
+    @group(0) @binding(2) var<uniform> by: u32;
+
+    @compute @workgroup_size(1)
+    fn add(@builtin(global_invocation_id) id: vec3<u32>) {
+        to_words[id.x] += from_words[id.x] + by;
+    }
+";

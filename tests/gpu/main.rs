@@ -1,0 +1,15 @@
+//! What only a GPU shows: order, visibility, losses, and every byte of what it moves.
+//!
+//! Without an adapter the tests are skipped aloud; `RIG_REQUIRE=wgpu` makes that a failure. A
+//! software adapter will do.
+
+#[path = "../contract/bench.rs"]
+mod bench;
+mod contract;
+mod copies;
+mod found;
+#[path = "../contract/laws.rs"]
+mod laws;
+mod loops;
+mod loss;
+mod vectors;
