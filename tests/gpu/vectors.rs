@@ -1,1 +1,75 @@
-//! To come.
+//! Vector A of S14 on a GPU that maps no host memory: its halves are its own.
+
+use crate::found::open;
+use rig::wgpu::wgsl;
+use rig::{Buffer, Device, Kernel, Prepared, Stamps, copy, host};
+use rig_support::drain;
+
+/// The bytes of H and X.
+const N: u64 = 262_144;
+
+/// The stamps of a buffer as the table writes them: the write, then the device's use.
+fn cell(stamps: Option<Stamps>, device: &Device) -> (u64, u64) {
+    let Some(stamps) = stamps else { return (0, 0) };
+    let value = |point: Option<rig::Point>| point.map_or(0, rig::Point::value);
+    (value(stamps.write), value(stamps.use_by(device)))
+}
+
+fn row(d: &Device, h: &Buffer, x: &Buffer) -> [(u64, u64); 3] {
+    [cell(Some(h.stamps()), d), cell(Some(x.stamps()), d), cell(d.half_stamps(0, 0), d)]
+}
+
+fn doubles(kernel: &Kernel, x: &Buffer) -> Prepared {
+    kernel.device().prepare().launch(kernel, [1_024, 1, 1]).writes(x).build().unwrap()
+}
+
+fn last_float(h: &Buffer) -> f32 {
+    h.read_as::<f32, _>(|floats| floats[65_535]).unwrap()
+}
+
+#[test]
+fn s14_a_copies_through_a_half_of_the_devices_own() {
+    let Some(d) = open("vector a") else { return };
+    let h = host().create_buffer(N).unwrap();
+    let x = d.create_buffer(N).unwrap();
+    assert_eq!(d.held(), N);
+    h.write_as::<f32, _>(|floats| (0..).zip(floats).for_each(|(at, float)| *float = at as f32))
+        .unwrap();
+    copy(&h, &x).unwrap();
+    assert_eq!(row(&d, &h, &x), [(0, 0), (1, 1), (0, 1)]);
+    assert_eq!((d.submitted(), d.reached()), (1, 1));
+
+    let double = d.kernel(wgsl(DOUBLE, "double")).unwrap();
+    let prepared = doubles(&double, &x);
+    prepared.submit(&[], &[]).unwrap();
+    assert_eq!(row(&d, &h, &x), [(0, 0), (2, 2), (0, 1)]);
+    d.wait(2).unwrap();
+    assert_eq!(d.reached(), 2);
+
+    copy(&x, &h).unwrap();
+    assert_eq!(row(&d, &h, &x), [(0, 0), (2, 3), (3, 3)]);
+    assert_eq!(last_float(&h), 131_070.0);
+
+    copy(&h, &x).unwrap();
+    assert_eq!(row(&d, &h, &x), [(0, 0), (4, 4), (3, 4)]);
+
+    drop((prepared, x));
+    drain(&d);
+    assert_eq!((d.cached(), d.submitted()), (N, 4));
+    let served = d.stats().kind_counts[0];
+    let x = d.create_buffer(N).unwrap();
+    assert_eq!(cell(Some(x.stamps()), &d), (0, 0));
+    assert_eq!(d.stats().kind_counts[0], served + 1);
+    drop((x, double));
+    d.close().unwrap();
+    assert_eq!(d.held(), 0);
+}
+
+const DOUBLE: &str = "
+    @group(0) @binding(0) var<storage, read_write> floats: array<f32>;
+
+    @compute @workgroup_size(64)
+    fn double(@builtin(global_invocation_id) id: vec3<u32>) {
+        floats[id.x] *= 2.0;
+    }
+";
