@@ -1,1 +1,108 @@
-//! To come.
+//! A GPU that ends: by `wgpu::Device::destroy`, which a program can call at any time.
+
+use crate::found::{open, options};
+use rig::driver::Addressed;
+use rig::wgpu::{adopt, handles};
+use rig::{Device, Error, Result, copy, host};
+use rig_support::drain;
+use std::time::{Duration, Instant};
+
+fn is_lost<T: std::fmt::Debug>(answer: &Result<T>, device: &Device) -> bool {
+    matches!(answer, Err(Error::Lost { device: lost, .. }) if **lost == *device.name())
+}
+
+fn destroy(device: &Device) {
+    handles(device).unwrap().0.destroy();
+}
+
+#[test]
+fn s2_9_work_submitted_after_a_destroy_is_lost_and_never_looks_done() {
+    let Some(d) = open("destroyed before work") else { return };
+    let x = d.create_buffer(64).unwrap();
+    x.fill(1).unwrap();
+    assert_eq!((d.submitted(), d.reached()), (1, 1));
+    destroy(&d);
+    let fill = d.prepare().fill(&x, 2).build().unwrap();
+    // wgpu takes it without a word; the first look at it tells.
+    let waited = fill.submit(&[], &[]).and_then(|point| point.wait());
+    assert!(is_lost(&waited, &d));
+    assert_eq!((d.submitted(), d.reached()), (2, 1));
+    assert!(is_lost(&d.wait(1), &d) && is_lost(&d.create_buffer(4), &d));
+}
+
+#[test]
+fn s12_1_after_a_loss_every_use_of_its_memory_is_lost_and_the_rest_works() {
+    let Some(d) = open("destroyed under a copy") else { return };
+    let (h, x) = (host().create_buffer(65_536).unwrap(), d.create_buffer(65_536).unwrap());
+    h.fill(3).unwrap();
+    copy(&h, &x).unwrap();
+    destroy(&d);
+    assert!(is_lost(&copy(&x, &h), &d));
+    assert!(is_lost(&x.blit_to(0, &mut [0; 4]), &d));
+    assert_eq!(h.read(|bytes| bytes[65_535]).unwrap(), 3);
+    x.free().unwrap();
+    d.close().unwrap();
+    drain(&d);
+    assert_eq!(d.held(), 0);
+}
+
+#[test]
+fn s1_3_a_lost_name_opens_a_new_device_with_values_from_0() {
+    let Some(d) = open("reopened") else { return };
+    d.create_buffer(64).unwrap().fill(1).unwrap();
+    destroy(&d);
+    assert!(is_lost(&d.create_buffer(64).unwrap().fill(1), &d));
+    d.close().unwrap();
+    let e = open("reopened").unwrap();
+    assert!(e != d && e.submitted() == 0);
+    e.create_buffer(64).unwrap().fill(1).unwrap();
+    assert_eq!(e.submitted(), 1);
+}
+
+#[test]
+fn s0_7_a_wait_for_work_that_a_destroy_met_ends_within_a_second() {
+    let Some(d) = open("destroyed under work") else { return };
+    let x = d.create_buffer(32 << 20).unwrap();
+    let fill = d.prepare().fill(&x, 7).build().unwrap();
+    let points: Vec<_> = (0..8).map(|_| fill.submit(&[], &[]).unwrap()).collect();
+    destroy(&d);
+    let begun = Instant::now();
+    // wgpu lets what it took come to its end; either answer is right.
+    let waited = points[7].wait();
+    assert!(waited.is_ok() || is_lost(&waited, &d));
+    assert!(begun.elapsed() < Duration::from_secs(1));
+    assert!(is_lost(&x.blit_to(0, &mut [0; 4]), &d));
+}
+
+#[test]
+fn s12_1_a_program_that_destroys_its_own_device_meets_errors_only() {
+    let Some(opened) = open("opened for another") else { return };
+    let (device, queue) = handles(&opened).unwrap();
+    let mine = options("adopted and destroyed", Addressed::Never).unwrap();
+    let d = adopt(device.clone(), queue, mine).unwrap();
+    let x = d.create_buffer(4096).unwrap();
+    x.blit_from(1, &[1, 2, 3]).unwrap();
+    device.destroy();
+    assert!(is_lost(&x.blit_from(1, &[1, 2, 3]), &d));
+    assert!(is_lost(&d.create_buffer(8), &d) && d.lost().is_some());
+    d.close().unwrap();
+}
+
+#[test]
+fn s12_5_open_use_and_close_fifty_times_leaves_nothing() {
+    if open("one of fifty").is_none() {
+        return;
+    }
+    for _ in 0..50 {
+        let d = open("one of fifty").unwrap();
+        let x = d.create_buffer(1 << 20).unwrap();
+        x.blit_from(3, &[9; 100]).unwrap();
+        let mut out = [0; 100];
+        x.blit_to(3, &mut out).unwrap();
+        assert_eq!(out, [9; 100]);
+        d.close().unwrap();
+        drop(x);
+        drain(&d);
+        assert_eq!(d.held(), 0);
+    }
+}

@@ -8,6 +8,8 @@ mod bench;
 mod contract;
 mod copies;
 mod found;
+// Some laws are those of other drivers.
+#[allow(dead_code)]
 #[path = "../contract/laws.rs"]
 mod laws;
 mod loops;

@@ -4,12 +4,23 @@
 //! [`wgsl`] makes [`crate::Code`] of it. Memory moves as on every device; what the host does not
 //! address passes through staging.
 
+//! A desktop program that has a wgpu device of its own gives it to [`adopt`]. [`lend`] answers the
+//! `wgpu::Buffer` of a buffer, for pipelines of the program's own, and [`wrap`] makes a buffer of a
+//! `wgpu::Buffer`. Work that the program encodes goes into a submission by [`encode`]; work that it
+//! put on the queue itself is told with [`Device::record_use`].
+
+use crate::allocation::{Allocation, Memory, Parts, Ref};
+use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::drivers::wgpu;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::life;
 use crate::open::Opener;
+use crate::tick;
+use std::any::Any;
+use std::sync::Arc;
 
-pub use crate::drivers::wgpu::{Options, adapters, wgsl};
+pub use crate::drivers::wgpu::{Lent, Options, adapters, encode, wgsl};
 
 /// Returns an opener of a GPU.
 pub fn opener(options: Options) -> Opener {
@@ -36,3 +47,72 @@ pub fn open(options: Options) -> Result<Device> {
     let name = options.name.clone();
     Device::open(&name, opener(options))
 }
+
+/// Takes a wgpu device that the program opened as the device of the options' name. Its callbacks
+/// stay the program's, and it is never destroyed; a loss is found by the next work, or told by
+/// [`Device::device_lost`] (S12.1). Of the options only the name, the memory's addressing and the
+/// usages count.
+///
+/// # Errors
+///
+/// Those of [`Device::open_async`]; `Unsupported` where the name belongs to another wgpu device, or
+/// this one lacks what the options ask for.
+#[cfg(not(target_family = "wasm"))]
+pub fn adopt(device: ::wgpu::Device, queue: ::wgpu::Queue, options: Options) -> Result<Device> {
+    let (name, own) = (Arc::clone(&options.name), device.clone());
+    let opener = Opener::new(wgpu::KIND, move || wgpu::adopt(device, queue, &options));
+    let opened = Device::open(&name, opener)?;
+    match handles(&opened)? {
+        (known, _) if known == own => Ok(opened),
+        _ => Err(unsupported(&opened, "the name belongs to another wgpu device")),
+    }
+}
+
+/// Returns the wgpu device and queue behind a device.
+///
+/// # Errors
+///
+/// `Unsupported` for a device of another driver.
+pub fn handles(device: &Device) -> Result<(::wgpu::Device, ::wgpu::Queue)> {
+    wgpu::handles(&**device.driver()).ok_or_else(|| unsupported(device, NOT_WGPU))
+}
+
+/// Lends a buffer's `wgpu::Buffer` out; see [`Buffer::lend`].
+///
+/// # Errors
+///
+/// Those of [`Buffer::lend`]; `Unsupported` on a device of another driver.
+pub fn lend(buffer: &Buffer) -> Result<Lent> {
+    handles(&buffer.device())?;
+    let lent = buffer.lend()?;
+    let object: &dyn Any = &*lent.object.0;
+    let object = object.downcast_ref::<::wgpu::Buffer>().cloned();
+    let object = object.ok_or_else(|| unsupported(&buffer.device(), NOT_WGPU))?;
+    Ok(Lent { buffer: object, offset: lent.offset, len: lent.len })
+}
+
+/// Makes a buffer over a `wgpu::Buffer` of the device's own wgpu device, without a copy. It is
+/// charged to no budget; what it can be used for, its usages say. The program orders its own use of
+/// it, and does not leave it mapped while work of rig's names it.
+///
+/// # Errors
+///
+/// `Lost`; `Unsupported` on a device of another driver.
+pub fn wrap(device: &Device, buffer: ::wgpu::Buffer) -> Result<Buffer> {
+    let (owner, len) = (&device.owner, buffer.size());
+    let call = life::InFlight::new(owner)?;
+    let region = wgpu::wrap(&**call.driver(), buffer);
+    let region = region.ok_or_else(|| unsupported(device, NOT_WGPU))?;
+    drop(call);
+    let (owner, memory) = (Arc::clone(owner), Memory::Wrapped);
+    let parts = Parts { owner, region, bytes: None, memory, len, read_only: false };
+    let record = Allocation::new(parts);
+    tick::arm(&record.owner);
+    Ok(Buffer::whole(Ref::new(record), len))
+}
+
+fn unsupported(device: &Device, why: &str) -> Error {
+    Error::Unsupported { device: Arc::from(device.name()), why: Arc::from(why) }
+}
+
+const NOT_WGPU: &str = "this is no device of wgpu";

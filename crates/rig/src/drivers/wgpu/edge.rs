@@ -17,12 +17,15 @@ use ::wgpu::{
 use std::num::NonZeroU64;
 use std::sync::{Arc, OnceLock};
 
-/// Bytes of a buffer, as work names them.
-#[derive(Clone, Debug)]
-pub(crate) struct Place {
-    pub(crate) buffer: Buffer,
-    pub(crate) offset: u64,
-    pub(crate) len: u64,
+/// Bytes of rig's as wgpu names them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The buffer.
+    pub buffer: Buffer,
+    /// Where the bytes start in it.
+    pub offset: u64,
+    /// How many they are.
+    pub len: u64,
 }
 
 impl Place {

@@ -9,7 +9,7 @@
 use crate::driver::{Fault, Refusal};
 use ::wgpu::{
     Backend, Buffer, BufferDescriptor, BufferUsages, CommandBuffer, Device, Error, ErrorFilter,
-    PollError, PollType, Queue, SubmissionIndex,
+    PollError, PollStatus, PollType, Queue, SubmissionIndex,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -86,19 +86,22 @@ impl Guarded {
         }
     }
 
-    /// Submits, and makes sure that the device took it.
+    /// Submits. A device that is lost answers an index that it never hands out, of which the first
+    /// [`Guarded::poll`] tells.
     pub(crate) fn submit(&self, work: Option<CommandBuffer>) -> Result<SubmissionIndex, Refusal> {
         let submit = || self.scoped(|| self.queue.submit(work));
-        let index = match catch_unwind(AssertUnwindSafe(submit)) {
-            Ok(Ok(index)) => index,
-            Ok(Err(bad)) => return Err(bad.rejected()),
-            Err(panic) => return Err(Refusal::Fault(self.lose(&text_of(&*panic)))),
-        };
-        // A device that is lost answers an index that it never hands out; only this tells.
-        self.poll(&index, Duration::ZERO).map(|_| index).map_err(Refusal::Fault)
+        match catch_unwind(AssertUnwindSafe(submit)) {
+            Ok(Ok(index)) => Ok(index),
+            Ok(Err(bad)) => Err(bad.rejected()),
+            Err(panic) => Err(Refusal::Fault(self.lose(&text_of(&*panic)))),
+        }
     }
 
     /// Waits for a submission, for `at_most`; answers whether it and all before it are complete.
+    ///
+    /// Where it may not be, `at_most` is not 0: wgpu panics when another thread's poll finds the
+    /// queue empty between this one's look at the fence and at the queue, which a wait that ends
+    /// with the fence cannot meet.
     pub(crate) fn poll(&self, index: &SubmissionIndex, at_most: Duration) -> Result<bool, Fault> {
         self.check()?;
         let submission_index = Some(index.clone());
@@ -107,15 +110,21 @@ impl Guarded {
             Ok(Ok(_)) => Ok(true),
             Ok(Err(PollError::Timeout)) => Ok(false),
             Ok(Err(error)) => Err(self.lose(&format!("the device took no work: {error}"))),
-            Err(panic) => Err(self.lose(&text_of(&*panic))),
+            Err(panic) => match text_of(&*panic) {
+                // The queue is empty, so it is complete: the wait ended just then.
+                text if text.starts_with(EMPTY_BUT_BEHIND) => Ok(true),
+                text => Err(self.lose(&text)),
+            },
         }
     }
 
-    /// Lets wgpu map what can be mapped now, and tell what it has to tell.
-    pub(crate) fn look(&self) -> Result<(), Fault> {
+    /// Lets wgpu map what can be mapped now, and tell what it has to tell; answers whether all that
+    /// was submitted before is over.
+    pub(crate) fn look(&self) -> Result<bool, Fault> {
         self.check()?;
         match catch_unwind(AssertUnwindSafe(|| self.device.poll(PollType::Poll))) {
-            Ok(_) => self.check(),
+            Ok(Ok(status)) => self.check().map(|()| status == PollStatus::QueueEmpty),
+            Ok(Err(_)) => self.check().map(|()| false),
             Err(panic) => Err(self.lose(&text_of(&*panic))),
         }
     }
@@ -165,3 +174,6 @@ fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     one_line(text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a poll panicked"))
 }
+
+/// How wgpu's panic begins that says that the queue is empty, and its fence was behind before.
+const EMPTY_BUT_BEHIND: &str = "If the queue is empty, the current submission index";

@@ -1,15 +1,17 @@
 //! What was submitted and is not known to be complete: values, their submissions, and who waits.
 //!
 //! The word is raised only from what a poll for a submission answered, and only after the device
-//! was found well behind it (S2.9). No callback of wgpu's is used: those of one poll run in turn,
-//! and a program's among them may block. Any thread may call anything; one leaf lock, under which
-//! nothing is polled and nobody is woken.
+//! was found well behind it (S2.9). Callbacks raise nothing: those of one poll run in turn, and a
+//! program's among them may block. They hint at what a look may ask for without a wait, since a
+//! poll for what is not complete must wait ([`Guarded::poll`]). Any thread may call anything; one
+//! leaf lock, under which nothing is polled and nobody is woken.
 
 use crate::driver::Fault;
 use crate::drivers::wgpu::guarded::Guarded;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use ::wgpu::SubmissionIndex;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -18,6 +20,8 @@ use std::time::Duration;
 pub(crate) struct Line {
     /// The last value known to be complete.
     word: AtomicU64,
+    /// The last value whose callback came.
+    hint: Arc<AtomicU64>,
     /// Guards what is under way.
     state: Mutex<State>,
 }
@@ -35,7 +39,7 @@ struct State {
 
 impl Line {
     pub(crate) fn new() -> Self {
-        Self { word: AtomicU64::new(0), state: Mutex::new(State::default()) }
+        Self { word: AtomicU64::new(0), hint: Arc::default(), state: Mutex::new(State::default()) }
     }
 
     /// Returns the word as it is.
@@ -45,29 +49,34 @@ impl Line {
     }
 
     /// Notes a value's submission.
-    pub(crate) fn handed_over(&self, value: u64, index: SubmissionIndex) {
+    pub(crate) fn handed_over(&self, value: u64, index: SubmissionIndex, guarded: &Guarded) {
         self.state.lock().running.push_back((value, index));
+        let hint = Arc::clone(&self.hint);
+        guarded.queue.on_submitted_work_done(move || {
+            hint.fetch_max(value, Ordering::Relaxed);
+        });
     }
 
     /// Looks at what is complete now, and raises the word.
     pub(crate) fn look(&self, guarded: &Guarded) -> Result<u64, Fault> {
         let newest = {
             let state = self.state.lock();
-            state.running.back().filter(|_| !state.stopped).cloned()
+            state.running.back().filter(|_| !state.stopped).map(|(value, _)| *value)
         };
-        let Some((last, index)) = newest else { return Ok(self.word()) };
-        if guarded.poll(&index, Duration::ZERO)? {
-            return self.raise(last, guarded);
-        }
-        let mut reached = self.word();
-        loop {
-            let next = self.state.lock().running.iter().find(|(at, _)| *at > reached).cloned();
-            match next {
-                Some((value, index)) if guarded.poll(&index, Duration::ZERO)? => reached = value,
-                _ => break,
+        let Some(newest) = newest else { return Ok(self.word()) };
+        let all = guarded.look()?;
+        let done = if all { newest } else { self.hint.load(Ordering::Relaxed) };
+        let index = {
+            let state = self.state.lock();
+            let of_value = state.running.iter().rev().find(|(value, _)| *value <= done);
+            of_value.map(|(value, index)| (*value, index.clone()))
+        };
+        match index {
+            Some((value, index)) if guarded.poll(&index, Duration::ZERO)? => {
+                self.raise(value, guarded)
             }
+            _ => Ok(self.word()),
         }
-        self.raise(reached, guarded)
     }
 
     fn raise(&self, value: u64, guarded: &Guarded) -> Result<u64, Fault> {
@@ -90,19 +99,23 @@ impl Line {
         at_most: Duration,
         guarded: &Guarded,
     ) -> Result<(), Fault> {
-        let index = {
+        let running = {
             let state = self.state.lock();
-            let of_value = state.running.iter().find(|(at, _)| *at >= value);
-            of_value.map(|(_, index)| index.clone())
+            state.running.iter().find(|(at, _)| *at >= value).cloned()
         };
-        match index {
-            Some(index) => guarded.poll(&index, at_most).map(drop),
+        match running {
+            Some((value, index)) => {
+                if guarded.poll(&index, at_most)? {
+                    self.raise(value, guarded)?;
+                }
+            }
             // Nothing runs: whoever sleeps here waits for a map.
             None => {
                 std::thread::yield_now();
-                guarded.look()
+                guarded.look()?;
             }
         }
+        Ok(())
     }
 
     /// Keeps a waker until a value is complete.
@@ -158,6 +171,9 @@ impl Line {
     pub(crate) fn is_over(&self, guarded: &Guarded) -> bool {
         let last = self.state.lock().running.back().cloned();
         // A device that is lost runs nothing any more.
-        last.is_none_or(|(_, index)| guarded.poll(&index, Duration::ZERO).unwrap_or(true))
+        last.is_none_or(|(_, index)| guarded.poll(&index, STOP).unwrap_or(true))
     }
 }
+
+/// How long one look at a stop waits.
+const STOP: Duration = Duration::from_millis(1);

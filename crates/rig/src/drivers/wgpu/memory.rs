@@ -86,6 +86,11 @@ impl Table {
         Alloc::Ready(self.enter(store))
     }
 
+    /// Takes in a buffer that the program brought.
+    pub(crate) fn wrap(&self, buffer: Buffer) -> Region {
+        self.enter(Store::Own(buffer))
+    }
+
     fn enter(&self, store: Store) -> Region {
         let memory = Arc::new(Memory { store, map: Mutex::new(None) });
         Region(self.regions.lock().insert(memory), 0)
@@ -165,10 +170,9 @@ impl Memory {
             return Poll::Ready(Ok(view.bytes()));
         }
         // ORDERING: pairs with the store in the callback.
-        match map.answer.load(Ordering::Acquire) {
-            PENDING => return Poll::Pending,
-            MAPPED => {}
-            _ => return Poll::Ready(Err(guarded.lose("a map failed"))),
+        let answer = map.answer.load(Ordering::Acquire);
+        if answer == FAILED {
+            return Poll::Ready(Err(guarded.lose("a map failed")));
         }
         let readable = map.buffer.usage() & BufferUsages::MAP_WRITE == BufferUsages::empty();
         let view = match readable {
@@ -177,6 +181,8 @@ impl Memory {
         };
         match view {
             Ok(view) => Poll::Ready(Ok(map.view.insert(view).bytes())),
+            // Asked all the same: a panic in another thread's poll may have lost the callback.
+            Err(_) if answer == PENDING => Poll::Pending,
             Err(error) => Poll::Ready(Err(guarded.lose(&format!("a map failed: {error}")))),
         }
     }

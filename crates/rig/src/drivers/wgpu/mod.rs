@@ -25,8 +25,8 @@ mod work;
 
 use crate::bytes::HostBytes;
 use crate::driver::{
-    Access, Addressed, Alloc, Ask, Code, Driver, Facts, Fault, HandOver, Lent, Load, Producer,
-    Queue, Refusal, Region, Stopped, Work,
+    Access, Addressed, Alloc, Ask, Code, Driver, Facts, Fault, HandOver, Lent as Object, Load,
+    Producer, Queue, Refusal, Region, Stopped, Work,
 };
 use crate::drivers::wgpu::adapter::shares_memory;
 use crate::drivers::wgpu::edge::WORD;
@@ -35,13 +35,16 @@ use crate::drivers::wgpu::kernel::Kernel;
 use crate::drivers::wgpu::line::Line;
 use crate::drivers::wgpu::memory::Table;
 use crate::drivers::wgpu::work::Encoder;
-use ::wgpu::{AdapterInfo, BufferUsages};
+use ::wgpu::{AdapterInfo, Buffer, BufferUsages, Device, Features, Queue as WgpuQueue};
+use std::any::Any;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
 pub use crate::drivers::wgpu::adapter::{Options, adapters};
+pub use crate::drivers::wgpu::edge::Place as Lent;
 pub use crate::drivers::wgpu::kernel::wgsl;
+pub use crate::drivers::wgpu::work::encode;
 
 /// Opens a GPU by its options and makes its driver.
 ///
@@ -53,6 +56,40 @@ pub async fn driver(options: Options) -> Result<Arc<dyn Driver>, Fault> {
     let info = opened.adapter.get_info();
     let guarded = Guarded::opened(opened.device, opened.queue);
     Ok(Arc::new(Gpu::new(guarded, &info, &options)))
+}
+
+/// Makes the driver of a wgpu device that a program opened. Of the options only the memory's
+/// addressing and the usages count.
+///
+/// # Errors
+///
+/// Where the device lacks what the options ask for.
+pub fn adopt(
+    device: Device,
+    wgpu_queue: WgpuQueue,
+    options: &Options,
+) -> Result<Arc<dyn Driver>, Fault> {
+    let mappable = device.features().contains(Features::MAPPABLE_PRIMARY_BUFFERS);
+    if options.addressed != Addressed::Never && !mappable {
+        return Err(Fault::new("the device was opened without MAPPABLE_PRIMARY_BUFFERS"));
+    }
+    let info = device.adapter_info();
+    Ok(Arc::new(Gpu::new(Guarded::adopted(device, wgpu_queue), &info, options)))
+}
+
+/// Returns the wgpu device and queue of a driver of this kind.
+pub fn handles(driver: &dyn Driver) -> Option<(Device, WgpuQueue)> {
+    gpu(driver).map(|gpu| (gpu.guarded.device.clone(), gpu.guarded.queue.clone()))
+}
+
+/// Takes in a buffer that the program brought, of the driver's own wgpu device.
+pub fn wrap(driver: &dyn Driver, buffer: Buffer) -> Option<Region> {
+    gpu(driver).map(|gpu| gpu.table.wrap(buffer))
+}
+
+fn gpu(driver: &dyn Driver) -> Option<&Gpu> {
+    let any: &dyn Any = driver;
+    any.downcast_ref()
 }
 
 /// A GPU. What it lends is a `wgpu::Buffer`.
@@ -113,9 +150,9 @@ impl Driver for Gpu {
         debug_assert!(there, "a region is freed once");
     }
 
-    fn lend(&self, region: Region) -> Option<Lent> {
+    fn lend(&self, region: Region) -> Option<Object> {
         let memory = self.table.find(region)?;
-        memory.own().map(|buffer| Lent(Arc::new(buffer.clone())))
+        memory.own().map(|buffer| Object(Arc::new(buffer.clone())))
     }
 
     fn begin_access(&self, region: Region, access: Access) -> Result<(), Fault> {
@@ -173,7 +210,7 @@ impl Driver for Gpu {
         };
         match self.guarded.submit(commands) {
             Ok(index) => {
-                self.line.handed_over(value, index);
+                self.line.handed_over(value, index, &self.guarded);
                 HandOver::Done
             }
             Err(Refusal::Rejected(why)) => HandOver::Rejected(why),
@@ -208,7 +245,7 @@ impl Driver for Gpu {
     }
 
     fn health(&self) -> Result<(), Fault> {
-        self.guarded.look()
+        self.guarded.look().map(drop)
     }
 
     fn stop(&self) {

@@ -3,13 +3,13 @@
 //! Everything is encoded before anything is submitted, so work that is wrong leaves nothing behind.
 //! One hand-over at a time encodes; what it uses is its own.
 
-use crate::driver::{Access, Op, Refusal, Span, Work};
+use crate::driver::{Access, Native, Op, Refusal, Span, Work};
 use crate::drivers::slab::Slab;
 use crate::drivers::wgpu::edge::{Args, Edges, Encoding, Place};
 use crate::drivers::wgpu::guarded::{Bad, Guarded};
 use crate::drivers::wgpu::kernel::{Given, Kernel};
 use crate::drivers::wgpu::memory::Table;
-use crate::sync::Mutex;
+use crate::sync::{MaybeSend, MaybeSync, Mutex};
 use ::wgpu::{CommandBuffer, CommandEncoder, CommandEncoderDescriptor};
 use std::any::Any;
 use std::sync::Arc;
@@ -24,11 +24,22 @@ pub(crate) struct Encoder {
     args: Mutex<Option<Args>>,
 }
 
-/// A program's own encoding, as work.
-pub(crate) struct Encode(pub(crate) Box<Encoding0>);
+/// Makes native work of a function that encodes commands: passes, copies, anything.
+///
+/// It runs inside each submission, on the calling thread, with the submission's buffers in the
+/// order in which they were named. What it encodes wrongly is `Misuse` of that submission, of which
+/// nothing runs then. The buffers are lent to it for that submission alone (S4.16).
+pub fn encode(
+    f: impl Fn(&mut CommandEncoder, &[Place]) + MaybeSend + MaybeSync + 'static,
+) -> Native {
+    Native(Arc::new(Encode(Box::new(f))))
+}
 
-/// What encodes: the encoder, and the memory of the submission's spans in their order.
-type Encoding0 = dyn Fn(&mut CommandEncoder, &[Place]) + Send + Sync;
+/// A program's own encoding.
+struct Encode(Box<dyn Encodes>);
+
+trait Encodes: Fn(&mut CommandEncoder, &[Place]) + MaybeSend + MaybeSync {}
+impl<T: Fn(&mut CommandEncoder, &[Place]) + MaybeSend + MaybeSync> Encodes for T {}
 
 impl Encoder {
     pub(crate) fn new(guarded: &Guarded) -> Self {
