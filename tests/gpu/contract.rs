@@ -1,4 +1,5 @@
-//! The laws of `rig::driver::Driver` on a GPU, with memory that the host never addresses.
+//! The laws of `rig::driver::Driver` on a GPU, with memory that the host never addresses, and with
+//! memory that it addresses while it is mapped.
 
 use crate::bench::{Bench, span, write};
 use crate::found::driver;
@@ -54,7 +55,12 @@ fn open_apart() -> Option<Arc<dyn Driver>> {
     driver(Addressed::Never)
 }
 
+fn open_mapped() -> Option<Arc<dyn Driver>> {
+    driver(Addressed::WhileMapped)
+}
+
 device!(apart, crate::contract::open_apart);
+device!(mapped, crate::contract::open_mapped);
 
 #[test]
 fn s8_1_a_launch_runs_its_wgsl_with_its_buffers_and_arguments() {

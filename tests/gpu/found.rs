@@ -28,6 +28,12 @@ pub(crate) fn open(name: &str) -> Option<Device> {
     Some(rig::wgpu::open(options).expect("the adapter opens"))
 }
 
+/// Opens a device whose memory the host addresses while it is mapped.
+pub(crate) fn open_mapped(name: &str) -> Option<Device> {
+    let options = options(name, Addressed::WhileMapped)?;
+    Some(rig::wgpu::open(options).expect("the adapter maps its memory"))
+}
+
 /// Opens a driver alone.
 pub(crate) fn driver(addressed: Addressed) -> Option<Arc<dyn Driver>> {
     let options = options("a driver", addressed)?;

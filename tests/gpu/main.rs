@@ -8,6 +8,7 @@ mod bench;
 mod contract;
 mod copies;
 mod found;
+mod interop;
 // Some laws are those of other drivers.
 #[allow(dead_code)]
 #[path = "../contract/laws.rs"]

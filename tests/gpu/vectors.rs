@@ -1,6 +1,6 @@
 //! Vector A of S14 on a GPU that maps no host memory: its halves are its own.
 
-use crate::found::open;
+use crate::found::{open, open_mapped};
 use rig::wgpu::wgsl;
 use rig::{Buffer, Device, Kernel, Prepared, Stamps, copy, host};
 use rig_support::drain;
@@ -63,6 +63,40 @@ fn s14_a_copies_through_a_half_of_the_devices_own() {
     drop((x, double));
     d.close().unwrap();
     assert_eq!(d.held(), 0);
+}
+
+#[test]
+fn s14_c_copies_by_the_host_where_it_addresses_the_devices_memory() {
+    let Some(d) = open_mapped("vector c") else { return };
+    let (h, x) = (host().create_buffer(N).unwrap(), d.create_buffer(N).unwrap());
+    h.write_as::<f32, _>(|floats| (0..).zip(floats).for_each(|(at, float)| *float = at as f32))
+        .unwrap();
+    copy(&h, &x).unwrap();
+    assert_eq!(row(&d, &h, &x), [(0, 0); 3]);
+    let double = d.kernel(wgsl(DOUBLE, "double")).unwrap();
+    doubles(&double, &x).submit(&[], &[]).unwrap();
+    assert_eq!(row(&d, &h, &x), [(0, 0), (1, 1), (0, 0)]);
+    copy(&x, &h).unwrap();
+    assert_eq!(row(&d, &h, &x), [(0, 0), (1, 1), (0, 0)]);
+    assert_eq!((d.submitted(), d.reached(), last_float(&h)), (1, 1, 131_070.0));
+}
+
+#[test]
+fn s1_9_an_access_and_work_take_turns_on_memory_that_is_mapped() {
+    let Some(d) = open_mapped("taking turns") else { return };
+    let x = d.create_buffer(64).unwrap();
+    let fill = d.prepare().fill(&x.view(0, 32).unwrap(), 5).build().unwrap();
+    for round in 0..20 {
+        x.write(|bytes| bytes.fill(round)).unwrap();
+        x.read(|bytes| assert_eq!(bytes, [round; 64])).unwrap();
+        fill.submit(&[], &[]).unwrap();
+        x.read(|bytes| {
+            // Reads nest, and share the map.
+            x.read(|inner| assert_eq!(inner.as_ptr(), bytes.as_ptr())).unwrap();
+            assert_eq!((&bytes[..32], &bytes[32..]), (&[5; 32][..], &[round; 32][..]));
+        })
+        .unwrap();
+    }
 }
 
 const DOUBLE: &str = "

@@ -1,0 +1,170 @@
+//! A program with wgpu objects of its own beside rig's.
+
+use crate::found::{open, options};
+use rig::driver::Addressed;
+use rig::wgpu::{adopt, encode, handles, lend, wrap};
+use rig::{Device, Error, Misuse, Result};
+use rig_support::drain;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use wgpu::{BufferDescriptor, BufferUsages, MapMode, PollType};
+
+fn buffer(device: &wgpu::Device, size: u64, usage: BufferUsages) -> wgpu::Buffer {
+    let ask = BufferDescriptor { label: None, size, usage, mapped_at_creation: false };
+    device.create_buffer(&ask)
+}
+
+/// A device that the program opened, with what reaches its handler, adopted.
+fn adopted(name: &str) -> Option<(Device, wgpu::Device, wgpu::Queue, Arc<Mutex<Vec<String>>>)> {
+    let opened = open(&format!("{name}, opened"))?;
+    let (device, queue) = handles(&opened).unwrap();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tell = Arc::clone(&told);
+    let handler = move |error: wgpu::Error| tell.lock().unwrap().push(error.to_string());
+    device.on_uncaptured_error(Arc::new(handler));
+    let mine = options(name, Addressed::Never).unwrap();
+    Some((adopt(device.clone(), queue.clone(), mine).unwrap(), device, queue, told))
+}
+
+fn is_rejected<T>(answer: &Result<T>) -> bool {
+    matches!(answer, Err(Error::Misuse { what: Misuse::Rejected { .. }, .. }))
+}
+
+#[test]
+fn s8_6_a_recorded_use_stamps_what_the_program_submitted_itself() {
+    let Some((d, device, queue, told)) = adopted("recorded") else { return };
+    let x = d.create_buffer(64).unwrap();
+    x.fill(0).unwrap();
+    let lent = lend(&x.view(16, 16).unwrap()).unwrap();
+    assert_eq!((lent.offset, lent.len), (16, 16));
+    let own = buffer(&device, 16, BufferUsages::COPY_SRC | BufferUsages::COPY_DST);
+    queue.write_buffer(&own, 0, &[6; 16]);
+    let mut encoder = device.create_command_encoder(&Default::default());
+    encoder.copy_buffer_to_buffer(&own, 0, &lent.buffer, lent.offset, lent.len);
+    queue.submit([encoder.finish()]);
+    let point = d.record_use(&[], &[&x]).unwrap();
+    assert_eq!(x.stamps().write, Some(point));
+    let mut out = [0; 18];
+    x.blit_to(15, &mut out).unwrap();
+    assert_eq!(out[1..17], [6; 16]);
+    assert_eq!((out[0], out[17]), (0, 0));
+    assert!(told.lock().unwrap().is_empty());
+}
+
+#[test]
+fn s4_16_memory_that_is_lent_serves_nobody_else() {
+    let Some((d, ..)) = adopted("lent") else { return };
+    let x = d.create_buffer(4096).unwrap();
+    let lent = lend(&x).unwrap();
+    drop(x);
+    drain(&d);
+    let y = d.create_buffer(4096).unwrap();
+    assert_ne!(lend(&y).unwrap().buffer, lent.buffer);
+    assert_eq!(d.cached(), 0);
+}
+
+#[test]
+fn s4_4_a_wrapped_buffer_is_moved_like_any_and_charged_to_nothing() {
+    let Some((d, device, ..)) = adopted("wrapped") else { return };
+    let usages = BufferUsages::STORAGE | BufferUsages::COPY_SRC | BufferUsages::COPY_DST;
+    let x = wrap(&d, buffer(&device, 64, usages)).unwrap();
+    x.blit_from(3, &[1, 2, 3, 4, 5]).unwrap();
+    let y = d.create_buffer(64).unwrap();
+    let held = d.held();
+    rig::copy(&x, &y).unwrap();
+    let mut out = [0; 7];
+    y.blit_to(2, &mut out).unwrap();
+    assert_eq!(out, [0, 1, 2, 3, 4, 5, 0]);
+    drop(x);
+    drain(&d);
+    assert_eq!((d.held(), held), (64 * 8, 512));
+}
+
+#[test]
+fn s8_8_a_wrong_encoding_is_an_error_of_its_submit_and_loses_nothing() {
+    let Some((d, device, _, told)) = adopted("wrong") else { return };
+    let x = d.create_buffer(64).unwrap();
+    let small = buffer(&device, 16, BufferUsages::COPY_SRC);
+    let wrong = encode(move |encoder, places| {
+        encoder.copy_buffer_to_buffer(&small, 0, &places[0].buffer, 0, 64);
+    });
+    let wrong = d.prepare().native(wrong).writes(&x).build().unwrap();
+    assert!(is_rejected(&wrong.submit(&[], &[])));
+    assert_eq!(d.submitted(), 0);
+    x.fill(4).unwrap();
+    assert_eq!((d.submitted(), d.lost()), (1, None));
+    assert!(told.lock().unwrap().is_empty());
+}
+
+#[test]
+fn s8_8_a_wrapped_buffer_that_is_mapped_is_an_error_of_that_submit() {
+    let Some((d, device, _, told)) = adopted("mapped by the program") else { return };
+    let upload = buffer(&device, 64, BufferUsages::MAP_WRITE | BufferUsages::COPY_SRC);
+    let x = wrap(&d, upload.clone()).unwrap();
+    let y = d.create_buffer(64).unwrap();
+    upload.map_async(MapMode::Write, .., |_| {});
+    device.poll(PollType::wait_indefinitely()).unwrap();
+    let move_it = d.prepare().copy(&x, &y).build().unwrap();
+    assert!(is_rejected(&move_it.submit(&[], &[])));
+    upload.unmap();
+    move_it.submit(&[], &[]).unwrap().wait().unwrap();
+    assert!(told.lock().unwrap().is_empty());
+}
+
+#[test]
+fn s0_6_a_callback_of_the_programs_that_waits_for_rigs_work_returns() {
+    let Some((d, device, ..)) = adopted("a waiting callback") else { return };
+    let x = d.create_buffer(1 << 20).unwrap();
+    let fill = d.prepare().fill(&x, 9).build().unwrap();
+    let readback = buffer(&device, 64, BufferUsages::MAP_READ | BufferUsages::COPY_DST);
+    for _ in 0..20 {
+        let point = fill.submit(&[], &[]).unwrap();
+        let waited = Arc::new(AtomicU32::new(0));
+        let tell = Arc::clone(&waited);
+        readback.map_async(MapMode::Read, .., move |_| {
+            tell.store(1 + u32::from(point.wait().is_ok()), Ordering::SeqCst);
+        });
+        device.poll(PollType::wait_indefinitely()).unwrap();
+        assert_eq!(waited.load(Ordering::SeqCst), 2);
+        readback.unmap();
+    }
+}
+
+#[test]
+fn s8_2_a_launch_at_an_offset_that_no_binding_has_names_both() {
+    let Some((d, device, ..)) = adopted("binding offsets") else { return };
+    let kernel = d.kernel(rig::wgpu::wgsl(ONES, "ones")).unwrap();
+    let x = d.create_buffer(1024).unwrap();
+    let align = device.limits().min_storage_buffer_offset_alignment;
+    let wrong = kernel.launch([1, 1, 1]).writes(&x.view(4, 16).unwrap()).submit();
+    let text = wrong.unwrap_err().to_string();
+    assert!(text.contains("at 4") && text.contains(&align.to_string()), "{text}");
+    kernel.launch([1, 1, 1]).writes(&x).submit().unwrap().wait().unwrap();
+}
+
+#[test]
+fn s8_8_two_threads_errors_stay_apart() {
+    let Some((d, _, _, told)) = adopted("two threads") else { return };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..50 {
+                assert!(is_rejected(&d.kernel(rig::wgpu::wgsl("fn main( {", "main"))));
+            }
+        });
+        scope.spawn(|| {
+            for _ in 0..50 {
+                d.create_buffer(4096).unwrap().fill(1).unwrap();
+            }
+        });
+    });
+    assert!(told.lock().unwrap().is_empty() && d.lost().is_none());
+}
+
+const ONES: &str = "
+    @group(0) @binding(0) var<storage, read_write> words: array<u32>;
+
+    @compute @workgroup_size(1)
+    fn ones(@builtin(global_invocation_id) id: vec3<u32>) {
+        words[id.x] = 1u;
+    }
+";
