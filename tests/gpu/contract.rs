@@ -1,10 +1,10 @@
-//! The laws of `rig::driver::Driver` on a GPU, with memory that the host never addresses, and with
-//! memory that it addresses while it is mapped.
+//! The laws of `rig::driver::Driver` on a GPU, with memory that the host never addresses, with
+//! memory that it addresses while it is mapped, and with host memory that the GPU maps.
 
 use crate::bench::{Bench, span, write};
 use crate::found::driver;
 use rig::driver::{Access, Addressed, Driver, Kind, Load, Op, Part};
-use rig::wgpu::wgsl;
+use rig::wgpu::{MapsHost, wgsl};
 use std::sync::Arc;
 
 /// Makes a module of tests: each law on one kind of GPU.
@@ -33,6 +33,7 @@ macro_rules! device {
                 s4_2_regions_of_every_size_keep_their_bytes_apart,
                 s1_7_memory_is_shown_only_where_the_host_always_addresses_it,
                 s10_3_threads_allocate_and_free_beside_each_other,
+                s4_7_mapped_host_memory_is_the_same_bytes,
                 s2_4_values_are_reached_in_order_and_the_word_never_falls,
                 s2_5_a_later_value_sees_what_an_earlier_one_wrote,
                 s8_1_the_parts_of_a_value_run_in_their_order,
@@ -52,15 +53,20 @@ macro_rules! device {
 }
 
 fn open_apart() -> Option<Arc<dyn Driver>> {
-    driver(Addressed::Never)
+    driver(Addressed::Never, MapsHost::Never)
 }
 
 fn open_mapped() -> Option<Arc<dyn Driver>> {
-    driver(Addressed::WhileMapped)
+    driver(Addressed::WhileMapped, MapsHost::Never)
+}
+
+fn open_importing() -> Option<Arc<dyn Driver>> {
+    driver(Addressed::Never, MapsHost::WhereItCan)
 }
 
 device!(apart, crate::contract::open_apart);
 device!(mapped, crate::contract::open_mapped);
+device!(importing, crate::contract::open_importing);
 
 #[test]
 fn s8_1_a_launch_runs_its_wgsl_with_its_buffers_and_arguments() {

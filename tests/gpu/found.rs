@@ -1,25 +1,25 @@
 //! The GPU that the tests run on.
 
 use rig::driver::{Addressed, Driver};
-use rig::wgpu::Options;
+use rig::wgpu::{MapsHost, Options};
 use rig::{Device, drivers};
 use rig_support::look;
+use std::io::Write;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use wgpu::Backends;
 
-/// Returns the options of a device under a name of its own, or says aloud that there is no GPU.
+/// Returns the options of a device under a name of its own, which maps no host memory, or says
+/// aloud that there is no GPU.
 pub(crate) fn options(name: &str, addressed: Addressed) -> Option<Options> {
     let backends = Backends::from_env().unwrap_or(Backends::VULKAN);
     let found = ready(rig::wgpu::adapters(backends));
     if found.is_empty() {
-        let required = std::env::var("RIG_REQUIRE").unwrap_or_default();
-        assert!(!required.split(',').any(|word| word == "wgpu"), "no adapter of {backends:?}");
-        eprintln!("skipped: {name} has no adapter of {backends:?} to run on");
-        return None;
+        return skip(&format!("{name} has no adapter of {backends:?} to run on"));
     }
-    Some(Options { name: Arc::from(name), addressed, backends, ..Options::default() })
+    let (name, maps_host) = (Arc::from(name), MapsHost::Never);
+    Some(Options { name, addressed, backends, maps_host, ..Options::default() })
 }
 
 /// Opens a device under a name that no other test uses.
@@ -34,10 +34,29 @@ pub(crate) fn open_mapped(name: &str) -> Option<Device> {
     Some(rig::wgpu::open(options).expect("the adapter maps its memory"))
 }
 
+/// Opens a device that maps host memory, or says aloud that the GPU maps none.
+pub(crate) fn open_importing(name: &str) -> Option<Device> {
+    let options = Options { maps_host: MapsHost::WhereItCan, ..options(name, Addressed::Never)? };
+    let device = rig::wgpu::open(options).expect("the adapter opens");
+    if device.facts().import_align_bytes.is_none() {
+        return skip(&format!("{name} is on an adapter that maps no host memory"));
+    }
+    Some(device)
+}
+
 /// Opens a driver alone.
-pub(crate) fn driver(addressed: Addressed) -> Option<Arc<dyn Driver>> {
-    let options = options("a driver", addressed)?;
+pub(crate) fn driver(addressed: Addressed, maps_host: MapsHost) -> Option<Arc<dyn Driver>> {
+    let options = Options { maps_host, ..options("a driver", addressed)? };
     Some(ready(drivers::wgpu::driver(options)).expect("the adapter opens"))
+}
+
+/// Says aloud that a test is skipped, or fails where it is required.
+fn skip<T>(why: &str) -> Option<T> {
+    let required = std::env::var("RIG_REQUIRE").unwrap_or_default();
+    assert!(!required.split(',').any(|word| word == "wgpu"), "{why}");
+    // Past what the harness keeps of tests that pass.
+    let _ = writeln!(std::io::stderr(), "skipped: {why}");
+    None
 }
 
 /// Returns the answer of a future that natively never waits.

@@ -1,6 +1,6 @@
 //! Vector A of S14 on a GPU that maps no host memory: its halves are its own.
 
-use crate::found::{open, open_mapped};
+use crate::found::{open, open_importing, open_mapped};
 use rig::wgpu::wgsl;
 use rig::{Buffer, Device, Kernel, Prepared, Stamps, copy, host};
 use rig_support::drain;
@@ -63,6 +63,29 @@ fn s14_a_copies_through_a_half_of_the_devices_own() {
     drop((x, double));
     d.close().unwrap();
     assert_eq!(d.held(), 0);
+}
+
+#[test]
+fn s14_b_copies_through_a_borrow_of_the_hosts_own_pages() {
+    let Some(d) = open_importing("vector b") else { return };
+    let (h, x) = (host().create_buffer(N).unwrap(), d.create_buffer(N).unwrap());
+    h.write_as::<f32, _>(|floats| (0..).zip(floats).for_each(|(at, float)| *float = at as f32))
+        .unwrap();
+    let hb = h.borrow(&d).unwrap().expect("the device maps host memory");
+    copy(&hb, &x).unwrap();
+    assert_eq!(row(&d, &h, &x)[..2], [(0, 1), (1, 1)]);
+    let double = d.kernel(wgsl(DOUBLE, "double")).unwrap();
+    doubles(&double, &x).submit(&[], &[]).unwrap();
+    assert_eq!(row(&d, &h, &x)[..2], [(0, 1), (2, 2)]);
+    copy(&x, &hb).unwrap();
+    assert_eq!(row(&d, &h, &x)[..2], [(3, 3), (2, 3)]);
+    assert_eq!(last_float(&h), 131_070.0);
+
+    // In place, with no copy anywhere: the device doubles the host's own floats.
+    doubles(&double, &hb).submit(&[], &[]).unwrap();
+    assert_eq!(last_float(&h), 262_140.0);
+    drop((hb, h, x));
+    d.close().unwrap();
 }
 
 #[test]

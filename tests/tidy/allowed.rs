@@ -33,9 +33,8 @@ pub(crate) const UNSAFE: &[&str] =
 /// The only files outside their folder that drivers may import from.
 pub(crate) const DRIVER_IMPORTS: &[&str] = &["driver", "timeline", "bytes", "error", "sync"];
 
-/// Files that may name a concrete driver: the host is no choice, and the faces of drivers that need
-/// no feature open them.
-pub(crate) const NAMES_DRIVERS: &[&str] = &["open", "memory", "file"];
+/// Files that may name a concrete driver: the host is no choice, and the drivers' faces open them.
+pub(crate) const NAMES_DRIVERS: &[&str] = &["open", "memory", "file", "wgpu"];
 
 /// Files of functions, which callers name with the file, as `entry::inside`: imported whole.
 pub(crate) const FUNCTION_MODULES: &[&str] = &[

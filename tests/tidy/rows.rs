@@ -27,7 +27,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row { number: 5, files: &["allocation", "drivers/slab", "drivers/position"] },
     Row { number: 5, files: &["drivers/pages"] },
     Row { number: 5, files: &["drivers/function"] },
-    Row { number: 5, files: &["drivers/host", "drivers/memory", "drivers/file"] },
+    Row { number: 5, files: &["drivers/host", "drivers/memory", "drivers/file", "drivers/wgpu"] },
     Row { number: 6, files: &["drain"] },
     Row { number: 6, files: &["life"] },
     Row { number: 6, files: &["tick"] },
@@ -46,5 +46,5 @@ pub(crate) const ROWS: &[Row] = &[
     Row { number: 11, files: &["piece"] },
     Row { number: 11, files: &["copy", "blit"] },
     Row { number: 11, files: &["blocking"] },
-    Row { number: 12, files: &["memory", "file", "measure"] },
+    Row { number: 12, files: &["memory", "file", "wgpu", "measure"] },
 ];

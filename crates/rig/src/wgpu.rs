@@ -20,7 +20,7 @@ use crate::tick;
 use std::any::Any;
 use std::sync::Arc;
 
-pub use crate::drivers::wgpu::{Lent, Options, adapters, encode, wgsl};
+pub use crate::drivers::wgpu::{Lent, MapsHost, Options, adapters, encode, wgsl};
 
 /// Returns an opener of a GPU.
 pub fn opener(options: Options) -> Opener {

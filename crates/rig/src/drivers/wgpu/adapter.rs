@@ -1,6 +1,7 @@
 //! Adapters: which there are, and which one is opened.
 
 use crate::driver::{Addressed, Fault};
+use crate::drivers::wgpu::import;
 use ::wgpu::{
     Adapter, AdapterInfo, Backends, BufferUsages, Device, DeviceDescriptor, DeviceType,
     DownlevelFlags, Features, Instance, InstanceDescriptor, InstanceFlags, PowerPreference, Queue,
@@ -22,6 +23,8 @@ pub struct Options {
     /// When the host addresses the device's memory: never, or while it is mapped, which needs an
     /// adapter whose memory the host shares.
     pub addressed: Addressed,
+    /// Whether the device maps host memory.
+    pub maps_host: MapsHost,
     /// What buffers can be used for beside storage and copies. Vertex usage makes wgpu pad them.
     pub usages: BufferUsages,
     /// Features of wgpu that the program's own work needs.
@@ -36,10 +39,21 @@ impl Default for Options {
             power: PowerPreference::None,
             backends: Backends::from_env().unwrap_or_default(),
             addressed: Addressed::Never,
+            maps_host: MapsHost::default(),
             usages: BufferUsages::empty(),
             features: Features::empty(),
         }
     }
+}
+
+/// Whether a device maps host memory, so that borrows of it need no copy and staging is the host's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum MapsHost {
+    /// Where the device can: Vulkan with `VK_EXT_external_memory_host`.
+    #[default]
+    WhereItCan,
+    /// Never: copies pass through staging memory of the device's own.
+    Never,
 }
 
 /// Returns every adapter of the backends; any of them could be opened by its name.
@@ -78,9 +92,25 @@ pub(crate) async fn open(options: &Options) -> Result<Opened, Fault> {
         required_limits: adapter.limits(),
         ..DeviceDescriptor::default()
     };
-    let opened = adapter.request_device(&ask).await;
-    let (device, queue) = opened.map_err(|error| Fault::new(format!("{name}: {error}")))?;
+    let (device, queue) = match maps_host(&adapter, &ask, options.maps_host) {
+        Some(opened) => opened?,
+        None => {
+            let opened = adapter.request_device(&ask).await;
+            opened.map_err(|error| Fault::new(format!("{name}: {error}")))?
+        }
+    };
     Ok(Opened { adapter, device, queue })
+}
+
+fn maps_host(
+    adapter: &Adapter,
+    ask: &DeviceDescriptor<'_>,
+    wanted: MapsHost,
+) -> Option<Result<(Device, Queue), Fault>> {
+    match wanted {
+        MapsHost::WhereItCan => import::open(adapter, ask),
+        MapsHost::Never => None,
+    }
 }
 
 async fn choose(options: &Options) -> Result<Adapter, Fault> {

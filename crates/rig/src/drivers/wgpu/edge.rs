@@ -1,11 +1,11 @@
 //! Copies and fills of any bytes at any offset (S6.7).
 //!
 //! WebGPU copies whole words between different buffers. The rest goes through a small compute pass,
-//! which makes whole words of the destination and keeps the bytes around: the words at the edges of
-//! a copy whose ends agree modulo 4, and the whole of one whose ends do not. What such a pass cannot
-//! bind, the buffers of a half and a source within the destination's own buffer, goes through a
-//! scratch buffer first. All of it is encoded in the order it has to run in; one hand-over at a time
-//! uses the scratch buffer, and queue order keeps the next one behind.
+//! which makes whole words of the destination and keeps the bytes around: the words at the edges
+//! of a copy whose ends agree modulo 4, and the whole of one whose ends do not. What such a pass
+//! cannot bind, the buffers of a half and a source within the destination's own buffer, goes
+//! through a scratch buffer first. All of it is encoded in the order it has to run in; one
+//! hand-over at a time uses the scratch buffer, and queue order keeps the next one behind.
 
 use crate::drivers::wgpu::guarded::{Bad, Guarded};
 use crate::drivers::wgpu::memory::made;

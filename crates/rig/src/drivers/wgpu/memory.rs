@@ -9,6 +9,7 @@ use crate::bytes::HostBytes;
 use crate::driver::{Access, Alloc, Ask, Fault, Kind, Region};
 use crate::drivers::slab::Slab;
 use crate::drivers::wgpu::guarded::{Bad, Guarded};
+use crate::drivers::wgpu::import;
 use crate::sync::{AtomicU32, Mutex, Ordering};
 use ::wgpu::{Buffer, BufferUsages, BufferView, BufferViewMut, MapMode};
 use std::sync::{Arc, OnceLock};
@@ -37,6 +38,8 @@ pub(crate) struct Memory {
 enum Store {
     /// A buffer of the device's own.
     Own(Buffer),
+    /// Host memory that the device maps.
+    Imported(Buffer),
     /// Transfer memory.
     Half(Half),
 }
@@ -86,6 +89,12 @@ impl Table {
         Alloc::Ready(self.enter(store))
     }
 
+    /// Maps host memory for the device; none where it does not map it.
+    pub(crate) fn import(&self, bytes: HostBytes, guarded: &Guarded) -> Option<Region> {
+        let buffer = import::import(bytes, IMPORT_USAGES, guarded)?;
+        Some(self.enter(Store::Imported(buffer)))
+    }
+
     /// Takes in a buffer that the program brought.
     pub(crate) fn wrap(&self, buffer: Buffer) -> Region {
         self.enter(Store::Own(buffer))
@@ -112,14 +121,22 @@ impl Memory {
     pub(crate) fn own(&self) -> Option<&Buffer> {
         match &self.store {
             Store::Own(buffer) => Some(buffer),
-            Store::Half(_) => None,
+            Store::Imported(_) | Store::Half(_) => None,
+        }
+    }
+
+    /// Returns the buffer over host memory, if it is one.
+    pub(crate) fn imported(&self) -> Option<&Buffer> {
+        match &self.store {
+            Store::Imported(buffer) => Some(buffer),
+            Store::Own(_) | Store::Half(_) => None,
         }
     }
 
     /// Returns the buffer that work reads or writes.
     pub(crate) fn buffer(&self, access: Access, guarded: &Guarded) -> Result<Buffer, Bad> {
         match (&self.store, access) {
-            (Store::Own(buffer), _) => Ok(buffer.clone()),
+            (Store::Own(buffer) | Store::Imported(buffer), _) => Ok(buffer.clone()),
             (Store::Half(half), Access::Read) => half.upload(guarded),
             (Store::Half(half), Access::Write) => half.readback(guarded),
         }
@@ -131,6 +148,9 @@ impl Memory {
         let no_room = |_| guarded.lose("no room for a staging buffer");
         let (buffer, mode) = match (&self.store, access) {
             (Store::Own(buffer), _) => (buffer.clone(), MapMode::Write),
+            (Store::Imported(_), _) => {
+                return Err(guarded.lose("host memory was to be mapped for the host"));
+            }
             (Store::Half(half), Access::Write) => {
                 (half.upload(guarded).map_err(no_room)?, MapMode::Write)
             }
@@ -242,3 +262,7 @@ impl View {
 const PENDING: u32 = 0;
 const MAPPED: u32 = 1;
 const FAILED: u32 = 2;
+
+/// What host memory can be used for.
+const IMPORT_USAGES: BufferUsages =
+    BufferUsages::STORAGE.union(BufferUsages::COPY_SRC).union(BufferUsages::COPY_DST);

@@ -5,6 +5,7 @@
 //! | `adapter` | which GPUs there are, and which one is opened |
 //! | `guarded` | a wgpu device and queue, with every way in which they tell of an error or an end |
 //! | `line` | what was submitted and is not known to be complete |
+//! | `import` | host memory that the device maps, by the platform's own way |
 //! | `memory` | regions, and their maps for the host |
 //! | `work` | the work of one value, encoded |
 //! | `edge` | copies and fills of any bytes |
@@ -18,6 +19,12 @@
 mod adapter;
 mod edge;
 mod guarded;
+#[cfg(any(windows, target_os = "linux", target_os = "android"))]
+#[path = "import/vulkan.rs"]
+mod import;
+#[cfg(not(any(windows, target_os = "linux", target_os = "android")))]
+#[path = "import/none.rs"]
+mod import;
 mod kernel;
 mod line;
 mod memory;
@@ -25,8 +32,8 @@ mod work;
 
 use crate::bytes::HostBytes;
 use crate::driver::{
-    Access, Addressed, Alloc, Ask, Code, Driver, Facts, Fault, HandOver, Lent as Object, Load,
-    Producer, Queue, Refusal, Region, Stopped, Work,
+    Access, Addressed, Alloc, Ask, Code, Driver, Facts, Fault, HandOver, Import, Lent as Object,
+    Load, Producer, Queue, Refusal, Region, Stopped, Work,
 };
 use crate::drivers::wgpu::adapter::shares_memory;
 use crate::drivers::wgpu::edge::WORD;
@@ -41,7 +48,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-pub use crate::drivers::wgpu::adapter::{Options, adapters};
+pub use crate::drivers::wgpu::adapter::{MapsHost, Options, adapters};
 pub use crate::drivers::wgpu::edge::Place as Lent;
 pub use crate::drivers::wgpu::kernel::wgsl;
 pub use crate::drivers::wgpu::work::encode;
@@ -105,16 +112,20 @@ struct Gpu {
 impl Gpu {
     fn new(guarded: Guarded, info: &AdapterInfo, options: &Options) -> Self {
         let half_bytes = if shares_memory(info) { 4 << 20 } else { 32 << 20 };
+        let import_align_bytes = match options.maps_host {
+            MapsHost::WhereItCan => import::align_bytes(&guarded.device),
+            MapsHost::Never => None,
+        };
         let architecture = format!("{} ({})", info.name, info.backend);
         let facts = Facts {
-            default_budget_bytes: BUDGET_BYTES,
+            default_budget_bytes: import::memory_bytes(&guarded.device).unwrap_or(BUDGET_BYTES),
             largest_bytes: guarded.device.limits().max_buffer_size / WORD * WORD,
             queues: vec![Queue::ALL],
-            // A half has two buffers, which are within it together (S7.6).
-            piece_bytes: half_bytes / 2,
+            // A half of the device's own has two buffers, within it together (S7.6).
+            piece_bytes: if import_align_bytes.is_some() { half_bytes } else { half_bytes / 2 },
             half_bytes,
             addressed: options.addressed,
-            import_align_bytes: None,
+            import_align_bytes,
             grain_bytes: WORD,
             ..Facts::host(&architecture)
         };
@@ -124,7 +135,7 @@ impl Gpu {
         }
         Self {
             line: Line::new(),
-            table: Table::new(usages, facts.piece_bytes),
+            table: Table::new(usages, half_bytes / 2),
             encoder: Encoder::new(&guarded),
             facts,
             guarded,
@@ -181,6 +192,17 @@ impl Driver for Gpu {
         if let Some(memory) = self.table.find(region) {
             memory.end(&self.guarded);
         }
+    }
+
+    fn import_host(&self, bytes: HostBytes) -> Import {
+        match self.guarded.check() {
+            Ok(()) => self.table.import(bytes, &self.guarded).map_or(Import::None, Import::Mapped),
+            Err(fault) => Import::Fault(fault),
+        }
+    }
+
+    fn release(&self, mapped: Region) {
+        self.free(mapped);
     }
 
     fn load(&self, code: &Code) -> Load {

@@ -10,7 +10,8 @@ use crate::drivers::wgpu::guarded::{Bad, Guarded};
 use crate::drivers::wgpu::kernel::{Given, Kernel};
 use crate::drivers::wgpu::memory::Table;
 use crate::sync::{MaybeSend, MaybeSync, Mutex};
-use ::wgpu::{CommandBuffer, CommandEncoder, CommandEncoderDescriptor};
+use ::wgpu::wgt::BufferTransition;
+use ::wgpu::{BufferUses, CommandBuffer, CommandEncoder, CommandEncoderDescriptor};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -72,6 +73,7 @@ impl Encoder {
             let mut to = Encoding { guarded, encoder: &mut encoder, args: &mut args };
             let mut parts = work.parts.iter();
             parts.try_for_each(|part| self.part(&part.op, work.spans, table, &mut to))?;
+            show_host(&mut encoder, work.spans, table);
             let commands = encoder.finish();
             args.write(guarded);
             Ok(commands)
@@ -133,6 +135,15 @@ impl Encoder {
             Op::Load { .. } => Err(wrong("this device's code lies in no memory of rig's")),
         }
     }
+}
+
+/// Ends with the host able to read what was written to its memory: wgpu adds no such barrier.
+fn show_host(encoder: &mut CommandEncoder, spans: &[Span], table: &Table) {
+    let written = spans.iter().filter(|span| span.access == Access::Write);
+    let found: Vec<_> = written.filter_map(|span| table.find(span.region)).collect();
+    let imported = found.iter().filter_map(|memory| memory.imported());
+    let read = imported.map(|buffer| BufferTransition { buffer, state: BufferUses::MAP_READ });
+    encoder.transition_resources(read, std::iter::empty());
 }
 
 /// Returns a span's bytes as wgpu names them.
