@@ -1,8 +1,8 @@
 //! The GPU that the tests run on.
 
-use rig::driver::{Addressed, Driver};
+use rig::driver::{Addressed, Driver, Fault};
 use rig::wgpu::{MapsHost, Options};
-use rig::{Device, drivers};
+use rig::{Device, Error, drivers};
 use rig_support::look;
 use std::io::Write;
 use std::pin::pin;
@@ -31,7 +31,10 @@ pub(crate) fn open(name: &str) -> Option<Device> {
 /// Opens a device whose memory the host addresses while it is mapped.
 pub(crate) fn open_mapped(name: &str) -> Option<Device> {
     let options = options(name, Addressed::WhileMapped)?;
-    Some(rig::wgpu::open(options).expect("the adapter maps its memory"))
+    match rig::wgpu::open(options) {
+        Err(Error::Unsupported { why, .. }) if why.contains(MAPPABLE) => skip(&why),
+        opened => Some(opened.expect("the adapter opens")),
+    }
 }
 
 /// Opens a device that maps host memory, or says aloud that the GPU maps none.
@@ -47,7 +50,10 @@ pub(crate) fn open_importing(name: &str) -> Option<Device> {
 /// Opens a driver alone.
 pub(crate) fn driver(addressed: Addressed, maps_host: MapsHost) -> Option<Arc<dyn Driver>> {
     let options = Options { maps_host, ..options("a driver", addressed)? };
-    Some(ready(drivers::wgpu::driver(options)).expect("the adapter opens"))
+    match ready(drivers::wgpu::driver(options)) {
+        Err(Fault(why)) if why.contains(MAPPABLE) => skip(&why),
+        opened => Some(opened.expect("the adapter opens")),
+    }
 }
 
 /// Says aloud that a test is skipped, or fails where it is required.
@@ -66,3 +72,6 @@ pub(crate) fn ready<T>(future: impl Future<Output = T>) -> T {
         Poll::Pending => panic!("wgpu answers at once on this platform"),
     }
 }
+
+/// What an adapter lacks whose memory the host cannot address.
+const MAPPABLE: &str = "MAPPABLE_PRIMARY_BUFFERS";
