@@ -91,3 +91,34 @@ fn s9_2_a_frame_that_reclaims_before_or_after_its_submit_holds_the_same() {
     assert_eq!(held[0], held[1]);
     assert!(held[0] <= Some(3 * 4096), "{held:?}");
 }
+
+#[test]
+fn s0_6_the_async_forms_end_without_a_thread_that_blocks() {
+    let Some(d) = open("async") else { return };
+    let woken = crate::bench::Woken::new();
+    let waker = woken.waker();
+    let mut context = std::task::Context::from_waker(&waker);
+    let mut copies = std::pin::pin!(async {
+        let x = d.create_buffer_async(5_000_000).await?;
+        let y = d.create_buffer_async(5_000_000).await?;
+        x.blit_from_async(1, &[7; 4_999_999]).await?;
+        rig::copy_async(&x, &y).await?;
+        let mut out = vec![0; 4_999_999];
+        y.blit_to_async(1, &mut out).await?;
+        rig::Result::Ok(out)
+    });
+    let begun = std::time::Instant::now();
+    let mut seen = 0;
+    let out = loop {
+        if let std::task::Poll::Ready(out) = copies.as_mut().poll(&mut context) {
+            break out.unwrap();
+        }
+        // Polled again only once it is woken: nobody else runs it.
+        while woken.count() == seen {
+            assert!(begun.elapsed() < std::time::Duration::from_secs(60), "it was not woken");
+            std::thread::yield_now();
+        }
+        seen = woken.count();
+    };
+    assert!(out.iter().all(|byte| *byte == 7));
+}

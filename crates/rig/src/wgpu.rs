@@ -97,13 +97,14 @@ pub fn lend(buffer: &Buffer) -> Result<Lent> {
 ///
 /// # Errors
 ///
-/// `Lost`; `Unsupported` on a device of another driver.
+/// `Lost`; `Unsupported` on a device of another driver, and for a buffer that cannot be mapped on a
+/// device whose memory the host maps.
 pub fn wrap(device: &Device, buffer: ::wgpu::Buffer) -> Result<Buffer> {
     let (owner, len) = (&device.owner, buffer.size());
     let call = life::InFlight::new(owner)?;
     let region = wgpu::wrap(&**call.driver(), buffer);
-    let region = region.ok_or_else(|| unsupported(device, NOT_WGPU))?;
     drop(call);
+    let region = region.map_err(|why| unsupported(device, why))?;
     let (owner, memory) = (Arc::clone(owner), Memory::Wrapped);
     let parts = Parts { owner, region, bytes: None, memory, len, read_only: false };
     let record = Allocation::new(parts);

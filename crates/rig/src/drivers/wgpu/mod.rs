@@ -62,7 +62,7 @@ pub async fn driver(options: Options) -> Result<Arc<dyn Driver>, Fault> {
     let opened = adapter::open(&options).await?;
     let info = opened.adapter.get_info();
     let guarded = Guarded::opened(opened.device, opened.queue);
-    Ok(Arc::new(Gpu::new(guarded, &info, &options)))
+    Ok(Arc::new(Gpu::new(guarded, &info, &options)?))
 }
 
 /// Makes the driver of a wgpu device that a program opened. Of the options only the memory's
@@ -81,7 +81,7 @@ pub fn adopt(
         return Err(Fault::new("the device was opened without MAPPABLE_PRIMARY_BUFFERS"));
     }
     let info = device.adapter_info();
-    Ok(Arc::new(Gpu::new(Guarded::adopted(device, wgpu_queue), &info, options)))
+    Ok(Arc::new(Gpu::new(Guarded::adopted(device, wgpu_queue), &info, options)?))
 }
 
 /// Returns the wgpu device and queue of a driver of this kind.
@@ -90,8 +90,17 @@ pub fn handles(driver: &dyn Driver) -> Option<(Device, WgpuQueue)> {
 }
 
 /// Takes in a buffer that the program brought, of the driver's own wgpu device.
-pub fn wrap(driver: &dyn Driver, buffer: Buffer) -> Option<Region> {
-    gpu(driver).map(|gpu| gpu.table.wrap(buffer))
+///
+/// # Errors
+///
+/// Why not: another driver, or a buffer that cannot be mapped where all others can.
+pub fn wrap(driver: &dyn Driver, buffer: Buffer) -> Result<Region, &'static str> {
+    let gpu = gpu(driver).ok_or("this is no device of wgpu")?;
+    let mapped = BufferUsages::MAP_READ | BufferUsages::MAP_WRITE;
+    if gpu.facts.addressed != Addressed::Never && !buffer.usage().contains(mapped) {
+        return Err("the host maps this device's memory, and cannot map that buffer");
+    }
+    Ok(gpu.table.wrap(buffer))
 }
 
 fn gpu(driver: &dyn Driver) -> Option<&Gpu> {
@@ -110,7 +119,7 @@ struct Gpu {
 }
 
 impl Gpu {
-    fn new(guarded: Guarded, info: &AdapterInfo, options: &Options) -> Self {
+    fn new(guarded: Guarded, info: &AdapterInfo, options: &Options) -> Result<Self, Fault> {
         let half_bytes = if shares_memory(info) { 4 << 20 } else { 32 << 20 };
         let import_align_bytes = match options.maps_host {
             MapsHost::WhereItCan => import::align_bytes(&guarded.device),
@@ -133,13 +142,17 @@ impl Gpu {
         if options.addressed != Addressed::Never {
             usages |= BufferUsages::MAP_READ | BufferUsages::MAP_WRITE;
         }
-        Self {
+        // From here on, a buffer that cannot be made is one too many.
+        if let Err(bad) = guarded.buffer("rig", WORD, usages) {
+            return Err(Fault::new(format!("buffers of {usages:?} cannot be made: {bad:?}")));
+        }
+        Ok(Self {
             line: Line::new(),
             table: Table::new(usages, half_bytes / 2),
             encoder: Encoder::new(&guarded),
             facts,
             guarded,
-        }
+        })
     }
 }
 
