@@ -14,8 +14,11 @@ fn buffer(device: &wgpu::Device, size: u64, usage: BufferUsages) -> wgpu::Buffer
     device.create_buffer(&ask)
 }
 
+/// What reached the program's handler.
+type Told = Arc<Mutex<Vec<String>>>;
+
 /// A device that the program opened, with what reaches its handler, adopted.
-fn adopted(name: &str) -> Option<(Device, wgpu::Device, wgpu::Queue, Arc<Mutex<Vec<String>>>)> {
+fn adopted(name: &str) -> Option<(Device, wgpu::Device, wgpu::Queue, Told)> {
     let opened = open(&format!("{name}, opened"))?;
     let (device, queue) = handles(&opened).unwrap();
     let told = Arc::new(Mutex::new(Vec::new()));

@@ -3,6 +3,9 @@
 //! Without an adapter the tests are skipped aloud; `RIG_REQUIRE=wgpu` makes that a failure. A
 //! software adapter will do.
 
+// Helpers of tests stand outside of them here.
+#![allow(clippy::unwrap_used)]
+
 #[path = "../contract/bench.rs"]
 mod bench;
 mod contract;
