@@ -67,7 +67,7 @@ impl Device {
     ///
     /// Those of [`Device::wait_async`].
     pub fn wait(&self, value: u64) -> Result<()> {
-        wait::block_on(self.wait_async(value))
+        if self.wait_now(value)? { Ok(()) } else { wait::block_on(self.wait_async(value)) }
     }
 
     /// Closes the device like [`Device::close_async`], and blocks meanwhile.
@@ -125,7 +125,7 @@ impl Point {
     ///
     /// Those of [`Point::wait_async`].
     pub fn wait(self) -> Result<()> {
-        wait::block_on(self.wait_async())
+        self.device_to_wait()?.wait(self.value())
     }
 }
 
@@ -150,7 +150,7 @@ impl Buffer {
     ///
     /// Those of [`Buffer::wait_async`].
     pub fn wait(&self, what: Use) -> Result<()> {
-        wait::block_on(self.wait_async(what))
+        if self.wait_now(what)? { Ok(()) } else { wait::block_on(self.wait_async(what)) }
     }
 
     /// Frees like [`Buffer::free_async`], and blocks meanwhile.

@@ -248,14 +248,23 @@ impl Buffer {
     /// - `Misuse`: the buffer is dead, or read-only and to be written.
     /// - `Lost`: the memory is a lost device's, or work that the access follows is lost.
     pub async fn wait_async(&self, what: Use) -> Result<()> {
+        if !self.wait_now(what)? {
+            wait::follow(&self.at.stamps, what.into()).await?;
+            self.check_devices()?;
+        }
+        Ok(())
+    }
+
+    /// Answers whether there is nothing to wait for, which then was all of the wait.
+    pub(crate) fn wait_now(&self, what: Use) -> Result<bool> {
         entry::check("wait")?;
         self.check_live("wait")?;
         if what == Use::Write {
             self.check_writable("wait")?;
         }
         self.check_devices()?;
-        wait::follow(&self.at.stamps, what.into()).await?;
-        self.check_devices()
+        let next = wait::next_point(&self.at.stamps, what.into(), DeviceId::HOST)?;
+        Ok(next.is_none())
     }
 
     /// Ends all buffers of the allocation now, on a lost device too; its memory goes the way of

@@ -14,7 +14,7 @@ use crate::budget::Where;
 use crate::drain::{self, After};
 use crate::driver::{Driver, Facts, Kind};
 use crate::entry;
-use crate::error::{Error, Misuse, Result};
+use crate::error::{Misuse, Result};
 use crate::life;
 use crate::open::{self, Opener, host_owner};
 use crate::report::{DeviceStats, Returned};
@@ -160,13 +160,30 @@ impl Device {
     /// - `Misuse`: the value was not submitted, or the driver found its work wrong later (S8.8).
     /// - `Lost`: the device is lost, however old the value is.
     pub async fn wait_async(&self, value: u64) -> Result<()> {
+        if !self.wait_now(value)? {
+            wait::reach(&self.owner, value).await?;
+            self.check_reached(value)?;
+        }
+        Ok(())
+    }
+
+    /// Answers whether a value is reached, which then was all of the wait.
+    pub(crate) fn wait_now(&self, value: u64) -> Result<bool> {
         entry::check("wait")?;
         let submitted = self.submitted();
         if value > submitted {
             return Misuse::NotSubmitted { value, submitted }.of("wait");
         }
         life::check_lost(&self.owner)?;
-        wait::reach(&self.owner, value).await?;
+        life::look(&self.owner);
+        if self.owner.track.fate(value) == Fate::Unreached {
+            return Ok(false);
+        }
+        self.check_reached(value).map(|()| true)
+    }
+
+    /// Tells what the end of a wait tells.
+    fn check_reached(&self, value: u64) -> Result<()> {
         life::check_lost(&self.owner)?;
         match self.owner.driver.rejected(value) {
             Some(why) => Misuse::Rejected { why }.of("wait"),
@@ -382,11 +399,14 @@ impl Point {
     ///
     /// `Lost` if its device is lost, however old the point is.
     pub async fn wait_async(self) -> Result<()> {
+        self.device_to_wait()?.wait_async(self.value()).await
+    }
+
+    /// Returns the point's device, for a wait.
+    pub(crate) fn device_to_wait(self) -> Result<Device> {
         entry::check("wait")?;
         life::check_submitted("wait", self)?;
-        match life::owner_of(self.device_id()) {
-            Some(owner) => Device { owner }.wait_async(self.value()).await,
-            None => Err::<(), Error>(life::lost_point(self)),
-        }
+        let owner = life::owner_of(self.device_id()).ok_or_else(|| life::lost_point(self))?;
+        Ok(Device { owner })
     }
 }

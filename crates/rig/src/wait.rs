@@ -242,6 +242,10 @@ pub(crate) fn each_unreached(
     by: DeviceId,
     mut f: impl FnMut(Point),
 ) -> Result<()> {
+    // The usual case, and all that a reader follows.
+    if access == Access::Read && stamps.write().is_none_or(|point| point.fate() == Fate::Reached) {
+        return Ok(());
+    }
     let mut lost = None;
     stamps.for_each_followed(access, by, |point| match life::look_at(point) {
         // What a settled device left undone is dropped, but for the last write (S12.3).
