@@ -2,7 +2,7 @@
 
 use crate::bench::{
     WATCHDOG, buffer_of, bytes_of, finish, host_buffer_of, lost, misuse, own_halves, pattern, poll,
-    unsupported,
+    soon, unsupported,
 };
 use rig::driver::{Addressed, Queue};
 use rig::memory::{Call as Launched, function};
@@ -401,10 +401,11 @@ fn s6_8_zero_bytes_move_wait_claim_and_number_nothing_and_drain() {
         drop(kept_by(&kept));
         Claims::with(&[&x], &[&[&h]], |_| call().unwrap()).unwrap();
         assert_eq!((device.submitted(), device.reached()), (submitted, submitted - 1));
+        // Another thread's drain may have had it in its hands.
         if at < of_device.len() {
-            assert_eq!(device.stats().live_bytes, live, "call {at} drains the device");
+            soon("the device's drain", || device.stats().live_bytes == live);
         }
-        assert_eq!(Arc::strong_count(&kept), 1, "call {at} drains the host");
+        soon("the host's drain", || Arc::strong_count(&kept) == 1);
         device.control.run_all();
     }
 }

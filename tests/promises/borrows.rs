@@ -107,7 +107,7 @@ fn s4_7_other_host_addressed_memory_is_not_borrowed() {
     let d = Script::new("s4_7 unaligned").open();
     assert_eq!(asked(&d, &host_buffer(LEN - 1)), (false, 0));
     assert_eq!(asked(&d, &host_buffer(page_bytes())), (false, 0));
-    assert_eq!(asked(&d, &wrap(vec![0_u8; 2 * LEN as usize]).view(1, 5).unwrap()), (false, 0));
+    assert_eq!(asked(&d, &wrap(vec![0_u8; 2 * LEN as usize + 1]).view(1, 5).unwrap()), (false, 0));
     let fine = Script::new("s4_7 small").maps_host(Some(64)).open();
     assert_eq!(asked(&fine, &host_buffer(640)), (false, 0), "below 64 KiB, wherever it starts");
     let coarse = Script::new("s4_7 coarse").maps_host(Some(1 << 40)).open();
@@ -183,7 +183,8 @@ fn s4_8_borrowing_a_borrow_maps_its_root() {
     h.fill(0).unwrap();
     let on_e = h.borrow(&d).unwrap().unwrap().view(8, 8).unwrap().borrow(&e).unwrap().unwrap();
     assert_eq!((on_e.offset(), on_e.len(), e.control.count(Call::ImportPeer)), (8, 8, 0));
-    assert_eq!(e.control.calls(Call::ImportHost)[0].bytes, LEN);
+    // A larger bin of the host's cache may serve.
+    assert!(e.control.calls(Call::ImportHost)[0].bytes >= LEN);
     e.prepare().fill(&on_e, 4).build().unwrap().submit(&[], &[]).unwrap();
     assert_eq!(bytes_of(&h)[7..17], [[0].as_slice(), &[4; 8], &[0]].concat());
 }

@@ -169,6 +169,27 @@ fn s5_5_an_export_through_the_new_buffer_passes() {
 }
 
 #[test]
+fn s5_5_no_drain_beside_a_consume_takes_the_bytes_home() {
+    let consume = |turn: u64| {
+        let x = host_buffer_of(&turn.to_ne_bytes());
+        Claims::with(&[], &[&[&x]], |claims| {
+            // A refused export puts the memory on the return list.
+            assert_eq!(misuse(x.export()), Misuse::Busy);
+            let new = claims.consume(&x, "donated").unwrap();
+            assert_eq!(new.read(<[u8]>::to_vec).unwrap(), turn.to_ne_bytes());
+        })
+        .unwrap();
+    };
+    std::thread::scope(|threads| {
+        let consuming = threads.spawn(|| (0..2000).for_each(consume));
+        while !consuming.is_finished() {
+            host().trim().unwrap();
+        }
+        consuming.join().unwrap();
+    });
+}
+
+#[test]
 fn s5_5_consume_needs_a_live_spanning_buffer_claimed_by_that_object() {
     let fresh = || host().create_buffer(64).unwrap();
     let (x, y, z) = (fresh(), fresh(), fresh());

@@ -221,6 +221,7 @@ fn s11_3_counters_are_exact_under_threads() {
             threads.spawn(|| (0..500).for_each(|at| drop(d.create_buffer(at % 7 * 1000).unwrap())));
         }
     });
+    drain(&d);
     d.free_cache().unwrap();
     let stats = d.stats();
     let each = (0..500).filter(|at| at % 7 > 0).count() as u64;

@@ -229,7 +229,19 @@ impl Allocation {
     /// Claims the way back: true for the one caller that may take the memory home, once neither a
     /// handle of a live record nor an export needs the bytes.
     pub(crate) fn start_return(&self) -> bool {
-        self.seize(|users| users & EXPORTS == 0 && (users & HANDLES == 0 || self.claims.is_dead()))
+        let ended = || self.claims.is_dead() && !self.has(MOVING);
+        self.seize(|users| users & EXPORTS == 0 && (users & HANDLES == 0 || ended()))
+    }
+
+    /// Notes, before it is dead, that the memory is about to move to a new record: no drain takes
+    /// it home meanwhile.
+    pub(crate) fn prepare_move(&self) {
+        self.flags.fetch_or(MOVING, Ordering::Relaxed);
+    }
+
+    /// Takes that back: the record stays alive.
+    pub(crate) fn cancel_move(&self) {
+        self.flags.fetch_and(!MOVING, Ordering::Relaxed);
     }
 
     /// Claims the memory of a dead record for a new one, whoever still names it.
@@ -281,7 +293,7 @@ impl Allocation {
             link: Link::new(),
             users: AtomicU64::new(users),
             calls: AtomicU64::new(0),
-            flags: AtomicU32::new(self.flags.load(Ordering::Relaxed)),
+            flags: AtomicU32::new(self.flags.load(Ordering::Relaxed) & !MOVING),
             claims: Claims::new(),
             stamps: Stamps::new(),
             owner: Arc::clone(&self.owner),
@@ -484,3 +496,4 @@ const LENT: u32 = 2;
 const GIVEN: u32 = 4;
 const WHILE_MAPPED: u32 = 8;
 const UNSURE: u32 = 16;
+const MOVING: u32 = 32;

@@ -66,9 +66,13 @@ pub(crate) fn drain(owner: &Arc<Owner>, after: &mut After) {
     // ORDERING: pairs with `note_due`: what was put there before is found below.
     if owner.due.load(Ordering::Relaxed) && owner.due.swap(false, Ordering::AcqRel) {
         run_due(owner, after);
+        // Noted before this drain is over: who waited for it looks again.
+        if owner.heap.lock().has_due() {
+            owner.note_due();
+        }
         drop(draining);
         run_releases(owner, after);
-        if owner.heap.lock().has_due() || !owner.ends.lock().releases.is_empty() {
+        if !owner.ends.lock().releases.is_empty() {
             owner.note_due();
         }
     }

@@ -278,6 +278,7 @@ impl Claims {
             return Misuse::ClaimsEnded.of("consume");
         };
         record.extra.lock().why = Some(Arc::from(why));
+        record.prepare_move();
         // An export keeps its bytes where they are.
         let answer = match record.has_exports() {
             true => Answer::Busy,
@@ -285,6 +286,7 @@ impl Claims {
         };
         if answer != Answer::Granted {
             record.extra.lock().why = None;
+            record.cancel_move();
         }
         match answer {
             Answer::Waits => return Ok(None),

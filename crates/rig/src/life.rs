@@ -333,9 +333,12 @@ pub(crate) fn with_after<R>(f: impl FnOnce(&mut After) -> R) -> R {
 /// Drains every device, and waits for the drains that others have begun: what they took off a
 /// list is at home then, or waits for its point.
 pub(crate) async fn drain_out() {
-    drain_all();
-    for owner in owners() {
-        owner.draining.wait_out().await;
+    // Twice: a drain that began before a point was reached leaves what waits for it to the next.
+    for _ in 0..2 {
+        drain_all();
+        for owner in owners() {
+            owner.draining.wait_out().await;
+        }
     }
 }
 
