@@ -1,7 +1,8 @@
 //! The maintenance tick: an idle program gives memory back (S9.15).
 //!
-//! One thread natively, started with the first device that needs it, and asleep while no device
-//! does. Each pass looks at the devices that are ticking: it serves drivers that keep wakers,
+//! One thread natively, started with the first device, and asleep while none is ticking: a device
+//! ticks from its open until it stopped and nothing comes back to it any more, the host while it
+//! holds something. Each pass looks at the devices that tick: it serves drivers that keep wakers,
 //! finds losses and hangs, and, at the pace of the device's own bins, drains, scans the usage
 //! windows and returns what they say. It raises nothing and keeps no process alive; a fault it
 //! meets loses that device. `STATE` is a leaf lock; nothing is called under it.
