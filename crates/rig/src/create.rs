@@ -75,6 +75,7 @@ impl BufferBuilder<'_> {
 
 impl<'a> BufferBuilder<'a> {
     /// Does all that needs no wait and no driver.
+    #[inline]
     pub(crate) fn begin(self, call: &'static str) -> Result<Begun<'a>> {
         let Self { device, len, kind, tag } = self;
         entry::check(call)?;

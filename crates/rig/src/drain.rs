@@ -30,7 +30,6 @@ use crate::gate::Duty;
 use crate::list::List;
 use crate::sync::{Ordering, now_ns};
 use crate::timeline::{Fate, Point, VALUE_MAX};
-use smallvec::SmallVec;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -39,9 +38,16 @@ use std::task::{Poll, Waker};
 #[derive(Default)]
 pub(crate) struct After {
     /// Keepers of memory that is back, whose destructors may be anything.
-    pub(crate) keepers: SmallVec<[Keeper; 1]>,
+    pub(crate) keepers: Vec<Keeper>,
     /// Devices whose stop the caller has to run, since a drain left their gates last.
-    pub(crate) stops: SmallVec<[Arc<Owner>; 1]>,
+    pub(crate) stops: Vec<Arc<Owner>>,
+}
+
+impl After {
+    /// Whether nothing is left to do.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keepers.is_empty() && self.stops.is_empty()
+    }
 }
 
 /// Takes back what callers dropped, and runs what is due.
@@ -307,6 +313,9 @@ fn blocker(record: &Allocation) -> Option<Point> {
     let owner = &record.owner;
     if owner.track.is_lost() && !owner.track.is_settled() {
         return Some(Point::new(owner.id, VALUE_MAX));
+    }
+    if record.stamps.is_empty() {
+        return None;
     }
     let mut found = None;
     record.stamps.for_each_use(|point| {

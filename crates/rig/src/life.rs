@@ -93,8 +93,15 @@ pub(crate) fn check_lost(owner: &Owner) -> Result<()> {
 }
 
 /// Looks at the word, and raises what everybody sees. A fault loses the device.
+#[inline]
 pub(crate) fn look(owner: &Arc<Owner>) {
-    if owner.track.reached() >= owner.track.submitted() || !owner.gate.enter() {
+    if owner.track.reached() < owner.track.submitted() {
+        look_now(owner);
+    }
+}
+
+fn look_now(owner: &Arc<Owner>) {
+    if !owner.gate.enter() {
         return;
     }
     let call = InFlight { owner };
@@ -314,6 +321,7 @@ pub(crate) fn drain_all() {
     forget();
 }
 
+#[inline]
 fn drain_one(owner: &Arc<Owner>) {
     with_after(|after| drain::drain(owner, after));
     if cfg!(debug_assertions) {
@@ -325,8 +333,10 @@ fn drain_one(owner: &Arc<Owner>) {
 pub(crate) fn with_after<R>(f: impl FnOnce(&mut After) -> R) -> R {
     let mut after = After::default();
     let answer = f(&mut after);
-    after.keepers.into_iter().for_each(drain::drop_keeper);
-    after.stops.iter().for_each(stop);
+    if !after.is_empty() {
+        after.keepers.into_iter().for_each(drain::drop_keeper);
+        after.stops.iter().for_each(stop);
+    }
     answer
 }
 

@@ -125,6 +125,7 @@ pub(crate) fn create_now(owner: &Arc<Owner>, left: Left) -> Result<Ref> {
 }
 
 /// Does what comes before the first try, in the order of S10.5, and looks into the asked bin.
+#[inline]
 pub(crate) fn first(owner: &Arc<Owner>, want: Want) -> Result<First> {
     let kind = check(owner, &want)?;
     life::drain(owner);
@@ -303,6 +304,7 @@ fn attempt_now(owner: &Arc<Owner>, plan: &Plan, tag: &Tag) -> Result<Option<Ref>
     }
 }
 
+#[inline]
 fn serve(record: Arc<Allocation>, len: u64, tag: Tag) -> Ref {
     record.serve(len, tag);
     Ref::from_cache(record)

@@ -102,16 +102,21 @@ impl Stamps {
     }
 
     /// Whether there is no point at all.
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.first.load(Ordering::Relaxed) == 0
     }
 
     /// Forgets what no next user has to follow: all but unreached points. Nobody else has the
     /// allocation. Allocates nothing.
+    #[inline]
     pub(crate) fn forget_done(&self) {
-        if self.is_empty() {
-            return;
+        if !self.is_empty() {
+            self.forget_reached();
         }
+    }
+
+    fn forget_reached(&self) {
         let stays = |point: &Point| point.fate() == Fate::Unreached;
         let write = self.write().filter(stays);
         let mut first = Point::from_word(self.first.load(Ordering::Relaxed)).filter(stays);

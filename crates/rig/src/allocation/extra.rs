@@ -25,6 +25,7 @@ impl Rare {
     }
 
     /// Calls `f` with it under its lock, if there is one.
+    #[inline]
     pub(crate) fn if_made<R>(&self, f: impl FnOnce(&mut Extra) -> R) -> Option<R> {
         self.made.get().map(|extra| f(&mut extra.lock()))
     }

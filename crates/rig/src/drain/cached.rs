@@ -71,6 +71,7 @@ pub(crate) fn keep(owner: &Arc<Owner>, home: Home, after: &mut After) {
 }
 
 /// Puts an allocation into the cache, or answers it if its payer is over budget (S9.3).
+#[inline]
 fn put(heap: &mut Heap, owner: &Arc<Owner>, home: Home) -> Option<Arc<Allocation>> {
     let Home { record, kind, class, from } = home;
     let within = with_payer(heap, owner, kind, |books| {
@@ -94,12 +95,20 @@ pub(crate) fn make_way(owner: &Arc<Owner>, coming_bytes: u64, after: &mut After)
 }
 
 /// Takes what is on top of the cache's bounds out of it, by trim order, and sends it on its way.
-fn trim(mut heap: MutexGuard<'_, Heap>, owner: &Arc<Owner>, coming_bytes: u64, after: &mut After) {
-    let live_bytes = heap.live.bytes + coming_bytes;
-    let beside = Beside { live_bytes, returning_bytes: heap.pending_bytes };
-    if !heap.cache.over_cap(beside) {
-        return;
+#[inline]
+fn trim(heap: MutexGuard<'_, Heap>, owner: &Arc<Owner>, coming_bytes: u64, after: &mut After) {
+    if heap.cache.over_cap(beside(&heap, coming_bytes)) {
+        trim_now(heap, owner, coming_bytes, after);
     }
+}
+
+fn trim_now(
+    mut heap: MutexGuard<'_, Heap>,
+    owner: &Arc<Owner>,
+    coming_bytes: u64,
+    after: &mut After,
+) {
+    let beside = beside(&heap, coming_bytes);
     let mut leaving = Vec::new();
     while heap.cache.over_cap(beside) {
         let Some((record, kind, class)) = heap.cache.pop_oldest() else { break };
@@ -110,6 +119,12 @@ fn trim(mut heap: MutexGuard<'_, Heap>, owner: &Arc<Owner>, coming_bytes: u64, a
     leaving.into_iter().for_each(|record| leave(record, after));
 }
 
+#[inline]
+fn beside(heap: &Heap, coming_bytes: u64) -> Beside {
+    let live_bytes = heap.live.bytes + coming_bytes;
+    Beside { live_bytes, returning_bytes: heap.pending_bytes }
+}
+
 /// Notes in the payer's books that an allocation left the cache for the driver.
 fn taken_out(heap: &mut Heap, owner: &Arc<Owner>, kind: Kind, class: Class) {
     with_payer(heap, owner, kind, |books| {
@@ -118,14 +133,20 @@ fn taken_out(heap: &mut Heap, owner: &Arc<Owner>, kind: Kind, class: Class) {
 }
 
 /// Gives `f` the books of whoever pays for this kind; locks the host's heap after the device's.
+#[inline]
 pub(crate) fn with_payer<R>(
     heap: &mut Heap,
     owner: &Arc<Owner>,
     kind: Kind,
     f: impl FnOnce(&mut Budget) -> R,
 ) -> R {
-    let payer = owner.payer(kind);
-    if payer.id == owner.id { f(&mut heap.books) } else { f(&mut payer.heap.lock().books) }
+    match kind {
+        Kind::Device => f(&mut heap.books),
+        Kind::Pinned | Kind::Transfer => match &owner.host {
+            Some(host) => f(&mut host.heap.lock().books),
+            None => f(&mut heap.books),
+        },
+    }
 }
 
 /// Takes one allocation after another out of the cache, as `pop` names them, and sends them to

@@ -64,6 +64,7 @@ pub(crate) fn budget_of(owner: &Arc<Owner>, plan: &Plan) -> u64 {
 }
 
 /// Checks the arguments of a creation; answers the kind of memory that serves.
+#[inline]
 pub(crate) fn check(owner: &Owner, want: &Want) -> Result<Kind> {
     let unsupported = |why: &str| {
         Err(Error::Unsupported { device: Arc::clone(&owner.name), why: Arc::from(why) })
@@ -89,12 +90,14 @@ pub(crate) fn check(owner: &Owner, want: &Want) -> Result<Kind> {
 }
 
 /// Returns the multiple that an allocation of this length is made in.
+#[inline]
 fn grain_of(owner: &Owner, len: u64) -> u64 {
     let paged = owner.is_host() && len >= paged_bytes();
     if paged { page_bytes() } else { owner.facts.grain_bytes }
 }
 
 /// Rounds a length; answers the payer's budget too.
+#[inline]
 pub(crate) fn plan(heap: &mut Heap, owner: &Arc<Owner>, kind: Kind, len: u64) -> (Plan, u64) {
     let budget = with_payer(heap, owner, kind, |books| books.budget_bytes());
     let largest = owner.facts.largest_bytes;
