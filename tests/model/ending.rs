@@ -285,7 +285,7 @@ impl World {
 
     /// Ends illnesses that nothing meets: most commands do not call the driver at all.
     pub(crate) fn cure(&mut self) {
-        if self.command.numbers[0] % 4 == 0 {
+        if self.command.numbers[0].is_multiple_of(4) {
             for known in self.devs.iter().filter(|known| known.state == State::Ill) {
                 known.device.device_lost("ill for too long");
             }

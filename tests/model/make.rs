@@ -420,7 +420,7 @@ impl World {
                     let address = alloc.address.expect("the reference asked for the address");
                     let owned = if alloc.charged > 0 { alloc.charged } else { alloc.len };
                     let small = alloc.owner == 0 && !alloc.wrapped && alloc.len < 65_536;
-                    let whole = address % align == 0 && owned % align == 0;
+                    let whole = address.is_multiple_of(align) && owned % align == 0;
                     (whole && !(small && align > 1)).then_some(On::Mapped(target))
                 }
                 None if alloc.owner == 0 => None,

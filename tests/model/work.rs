@@ -55,7 +55,7 @@ impl World {
     fn pick_on(&self, dev: usize, number: u64) -> Option<Handle> {
         let on: Vec<&Handle> =
             self.handles.iter().filter(|handle| self.device_of(handle) == dev).collect();
-        let all = number % 16 == 0 || on.is_empty();
+        let all = number.is_multiple_of(16) || on.is_empty();
         let count = if all { self.handles.len() } else { on.len() };
         let at = (number / 16 % (count as u64).max(1)) as usize;
         if all { self.handles.get(at).cloned() } else { on.get(at).map(|handle| (*handle).clone()) }
@@ -203,7 +203,7 @@ impl World {
         if !known.has_timeline() || known.submitted == first {
             return None;
         }
-        let above = u64::from(number / 64 % 40 == 0);
+        let above = u64::from((number / 64).is_multiple_of(40));
         let value = first + 1 + number / 4_096 % (known.submitted - first);
         Some(point(&known.device, if above > 0 { known.submitted + 1 } else { value }))
     }

@@ -253,7 +253,7 @@ impl World {
     /// Takes in what a command changed, and compares.
     fn after(&mut self) {
         self.take_in();
-        self.check(self.command.numbers[3] % 2 == 0);
+        self.check(self.command.numbers[3].is_multiple_of(2));
     }
 
     /// Takes in what changed, and compares all that a full drain lets be known.
