@@ -127,7 +127,6 @@ impl Allocation {
     }
 
     /// Starts the life of the next buffer. Nobody else has the allocation.
-    #[inline]
     pub(crate) fn serve(&self, len: u64, tag: Tag) {
         self.len.store(len, Ordering::Relaxed);
         self.stamps.forget_done();
@@ -139,7 +138,6 @@ impl Allocation {
     }
 
     /// Forgets what belonged to the last buffer. Nobody else has the allocation.
-    #[inline]
     pub(crate) fn retire(&self) {
         self.claims.reset();
         self.stamps.forget_done();
@@ -223,14 +221,12 @@ impl Allocation {
     }
 
     /// Whether the host addresses the bytes only while they are mapped (S1.9).
-    #[inline]
     pub(crate) fn is_mapped_access(&self) -> bool {
         self.has(WHILE_MAPPED)
     }
 
     /// Claims the way back: true for the one caller that may take the memory home, once neither a
     /// handle of a live record nor an export needs the bytes.
-    #[inline]
     pub(crate) fn start_return(&self) -> bool {
         let ended = || self.claims.is_dead() && !self.has(MOVING);
         self.seize(|users| users & EXPORTS == 0 && (users & HANDLES == 0 || ended()))
