@@ -35,3 +35,14 @@ fn s8_2_an_index_of_a_run_buffer_past_65_535_is_misuse() {
     }
     assert!(device.prepare().reads(run(65_535)).build().is_ok());
 }
+
+#[test]
+fn s4_15_dead_memory_that_serves_a_run_buffer_is_dead_and_overlaps_nothing() {
+    let device = device("builder: dead and served again");
+    let fixed = device.create_buffer(64).expect("room");
+    let keep = device.prepare().copy(run(0), &fixed).build().expect("good work");
+    fixed.free().expect("nothing is in the way");
+    let again = device.create_buffer(64).expect("the same memory");
+    let error = keep.submit(&[&again], &[]).expect_err("the fixed buffer is dead");
+    assert!(matches!(error.misuse(), Some(Misuse::Dead { .. })), "{error}");
+}
