@@ -171,15 +171,11 @@ impl Prepared {
             };
             return Misuse::LengthsDiffer { src_bytes, dst_bytes }.of(CALL);
         }
-        // Dead memory may serve the run buffer by now; it overlaps nothing (S4.15).
-        let alive = |region| {
-            let mut fixed = self.inner.fixed.iter().map(|fixed| &fixed.buffer);
-            fixed.any(|buffer| buffer.region() == region && buffer.dead().is_none())
-        };
-        let meets = run.region() == span.region
-            && run.offset() < span.offset + span.len
-            && span.offset < run.offset() + run.len()
-            && alive(span.region);
+        // By allocation: dead memory may serve the run buffer by now, and is none of its own.
+        let mut fixed = self.inner.fixed.iter().map(|fixed| &fixed.buffer);
+        let one = fixed.any(|fixed| fixed.region() == span.region && fixed.same_memory(run));
+        let meets =
+            one && run.offset() < span.offset + span.len && span.offset < run.offset() + run.len();
         if meets { Misuse::Overlap.of(CALL) } else { Ok(()) }
     }
 }

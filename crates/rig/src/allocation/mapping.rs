@@ -85,11 +85,12 @@ impl Mapping {
     /// Whether a borrow that is not dead names it. The caller has the root's `extra`.
     pub(crate) fn is_wanted(&self, root: &Allocation) -> bool {
         let alive = !root.is_returning() && !root.claims.is_dead();
-        self.live.load(Ordering::Relaxed) > 0 && alive
+        // ORDERING: pairs with the decrement of the last borrow.
+        self.live.load(Ordering::Acquire) > 0 && alive
     }
 
-    /// Notes that no borrow is left: due once the device reached what is submitted now. A note
-    /// that comes late, after the mapping was used again, takes nothing back.
+    /// Notes that a borrow goes: the mapping is due once the device reached what is submitted now,
+    /// if no borrow is left by then. Notes only grow.
     pub(crate) fn note_due(&self) {
         self.due.fetch_max(self.device.track.submitted(), Ordering::Relaxed);
     }
@@ -142,9 +143,10 @@ impl Clone for MapRef {
 impl Drop for MapRef {
     fn drop(&mut self) {
         let Some(mapping) = self.0.take() else { return };
-        // ORDERING: releases what this borrow did, to the drain that ends the mapping.
+        // Noted first: whoever sees that no borrow is left sees what the last of them submitted.
+        mapping.note_due();
+        // ORDERING: releases the note and what this borrow did, to `is_wanted`.
         if mapping.live.fetch_sub(1, Ordering::AcqRel) == 1 {
-            mapping.note_due();
             List::push(mapping);
         }
     }
