@@ -377,9 +377,9 @@ fn s10_12_create_now_drains_and_makes_the_first_try_only() {
     report(d.create_buffer_now(MIB));
     assert_eq!(d.control.count(Call::Block), 0, "it never waits");
     d.control.run_all();
-    let y = d.create_buffer_now(MIB).unwrap();
+    // Another thread's drain may have it in its hands for a moment.
+    soon("its drain", || d.create_buffer_now(MIB).is_ok());
     assert_eq!(d.stats().kind_counts, [1, 1, 0, 0]);
-    drop(y);
     d.set_budget(2 * MIB).unwrap();
     drop(d.create_buffer_now(MIB + 1).unwrap_err());
     assert_eq!(d.cached(), MIB, "it empties no cache");
