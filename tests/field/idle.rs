@@ -56,8 +56,12 @@ fn s9_14_after_a_spike_the_bin_returns_what_its_window_says() {
     assert_eq!((d.control.count(Call::Free), d.control.regions_live()), (14, 2));
     // What stays serves on.
     drop(used);
+    drain(&d);
     drop(buffers(&d, 2));
-    assert_eq!((d.control.count(Call::Alloc), d.cached() + d.stats().live_bytes), (16, 2 * LEN));
+    drain(&d);
+    // A create may find the tick's drain in progress, and then asks the driver.
+    assert!((16..=18).contains(&d.control.count(Call::Alloc)), "{:?}", d.stats());
+    assert_eq!(d.cached() + d.stats().live_bytes, d.control.regions_live() * LEN);
 }
 
 #[test]
