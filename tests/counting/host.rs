@@ -170,6 +170,21 @@ fn s15_budget_pinned_cached_by_one_device_makes_room_for_anothers() {
 }
 
 #[test]
+fn s10_8_out_of_memory_names_the_device_asked_with_the_payers_numbers() {
+    let _alone = Alone::new();
+    let d = Script::new("s10.8 pinned").facts(|facts| facts.pinned = true).open();
+    let _live = d.create_buffer_in(Kind::Pinned, 1 << 20).unwrap();
+    let held = stats().held_bytes;
+    host().set_budget(held).unwrap();
+    let refused = d.create_buffer_in(Kind::Pinned, 4096).unwrap_err();
+    let Error::OutOfMemory { device, held_bytes, budget_bytes, report, .. } = refused else {
+        panic!("{refused}");
+    };
+    assert_eq!((&*device, held_bytes, budget_bytes), ("s10.8 pinned", held, held));
+    assert_eq!((&*report.payer, report.pinned_bytes >= 1 << 20), ("CPU", true));
+}
+
+#[test]
 fn s10_9_cached_host_memory_makes_room_for_staging() {
     let _alone = Alone::new();
     let (_d, x, half) = staged("s10.9 staging");

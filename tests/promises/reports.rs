@@ -8,7 +8,7 @@ use rig::{
     copy, host,
 };
 use rig_support::{Answer, Call, Known, Opened, Script, drain};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 const MIB: u64 = 1 << 20;
@@ -118,6 +118,34 @@ fn s11_1_a_round_tells_what_a_lost_device_keeps_and_what_it_waited_for() {
     assert_eq!(report.rounds[0].kept.lost_bytes, MIB, "{report}");
     assert!(report.to_string().contains("1 MiB used by a lost device"));
     assert_eq!(report.rounds.iter().map(|round| round.returned_bytes).sum::<u64>(), MIB);
+}
+
+#[test]
+fn s11_1_a_round_tells_what_unreached_work_and_mappings_keep() {
+    let d = own_halves(Script::new("s11.1 late owner")).open();
+    let e = Script::new("s11.1 late user").peers(Known::Scripted).open();
+    d.set_budget(7 * MIB).unwrap();
+    let [early, used, mapped, live] = [1, 2, 3, 1].map(|at| d.create_buffer(at * MIB).unwrap());
+    let on_e = [&early, &used, &mapped].map(|buffer| buffer.borrow(&e).unwrap().unwrap());
+    let [on_early, late @ ..] = on_e;
+    e.record_use(&[&on_early], &[]).unwrap();
+    drop((early, on_early));
+    e.record_use(&[&late[0]], &[]).unwrap();
+    let (thread, slot) = (std::thread::current().id(), Mutex::new(Some((used, mapped, late))));
+    let profile = Profile::with_sink(move |event| {
+        // Dropped while round 1 waits for the first value: it does not wait for the second.
+        if event.what == What::Wait && std::thread::current().id() == thread {
+            drop(slot.lock().unwrap().take());
+        }
+    });
+    let report = report(d.create_buffer(7 * MIB));
+    drop(profile);
+    let kept = &report.rounds[0].kept;
+    assert_eq!(kept.unreached, [("s11.1 late user".into(), 2 * MIB)], "{report}");
+    assert_eq!((kept.mapped_bytes, kept.live_bytes), (3 * MIB, MIB), "{report}");
+    assert_eq!(report.rounds[2].kept, Kept { live_bytes: MIB, ..Kept::default() });
+    assert!(report.to_string().contains("2 MiB unreached on s11.1 late user"), "{report}");
+    drop(live);
 }
 
 #[test]
