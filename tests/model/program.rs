@@ -10,7 +10,8 @@ use crate::profile::Profile;
 use crate::random::Random;
 use crate::reference::Life;
 use crate::serial::alone;
-use crate::world::{STEPS, World};
+use crate::watch::{STEPS, Watch};
+use crate::world::World;
 use rig_support::{Control, StopEnd, drain};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command as Process;
@@ -161,36 +162,6 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Ends the process if no command ends for a minute: a wait that never ends.
-struct Watch {
-    ended: std::sync::mpsc::Sender<()>,
-}
-
-impl Watch {
-    fn start() -> Self {
-        let (ended, over) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
-            let mut before = u64::MAX;
-            while over.recv_timeout(WATCHDOG) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-                let now = STEPS.load(Ordering::Relaxed);
-                if now == before {
-                    eprintln!("a command did not end for {WATCHDOG:?}");
-                    std::process::abort();
-                }
-                before = now;
-            }
-        });
-        Self { ended }
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        let _ = self.ended.send(());
-    }
-}
-
 const NEVER_SETTLES: u64 = 200;
 const DEFAULT_TIME: Duration = Duration::from_secs(20);
 const SHRINK_TIME: Duration = Duration::from_secs(60);
-const WATCHDOG: Duration = Duration::from_secs(30);

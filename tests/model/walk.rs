@@ -150,7 +150,7 @@ impl Case<'_> {
         }
         let outcome = (self.operation.act)(scene, &mut things);
         control.end_plan();
-        // The tick's calls count too: a run with fewer of them may end before the one that fails.
+        // What the tick has seen need not be asked again: a run may end before the call that fails.
         if control.fallible_calls() - before < self.nth {
             assert!(outcome.is_ok(), "{self}: nothing failed: {outcome:?}");
         } else {

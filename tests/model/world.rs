@@ -7,6 +7,7 @@ use crate::make::How;
 use crate::profile::Profile;
 use crate::reference::{Access, Alloc, Life, Place, Shadow, Stamp};
 use crate::verdict::{Code, Want};
+use crate::watch::STEPS;
 use rig::driver::Queue;
 use rig::{Buffer, Claims, Export, Hold, Kernel, Prepared, ReadClaim, Result};
 use rig_support::drain;
@@ -456,6 +457,3 @@ impl World {
         found.expect("a point is of a device of this program")
     }
 }
-
-/// How many commands ran, of all programs.
-pub(crate) static STEPS: AtomicU64 = AtomicU64::new(0);
