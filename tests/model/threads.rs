@@ -10,7 +10,7 @@ use rig::driver::{Addressed, Fault};
 use rig::memory::{Options, function};
 use rig::{Buffer, Claims, Device, Kernel, Kind, Opener, Result, Use, borrow, copy, host, run};
 use rig_support::{Answer, Control, drain};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -42,8 +42,12 @@ struct Shared {
     controls: Vec<Control>,
     /// Loaded on the devices that run work: flips bits of every byte of its buffer.
     kernels: Vec<Kernel>,
+    /// Loaded on the same devices: adds one to every byte of its buffer.
+    adders: Vec<Kernel>,
     /// Buffers that both threads read and write.
     common: Vec<Buffer>,
+    /// Host memory whose bytes everybody only adds one to, and how often that was done.
+    sum: (Buffer, AtomicU64),
     /// Whether a device may be lost by now.
     losses: AtomicBool,
 }
@@ -60,10 +64,15 @@ fn round(seed: u64) {
     }
     let flip = || function("flip", |call| call.update::<u8>(0, |bytes| flip(bytes)));
     let kernels = devices[1..].iter().map(|device| device.kernel(flip()).unwrap()).collect();
+    let add = || function("add", |call| call.update::<u8>(0, |bytes| add(bytes)));
+    let adders = devices[1..].iter().map(|device| device.kernel(add()).unwrap()).collect();
+    let sum = host().create_buffer(65_536).unwrap();
+    sum.fill(0).unwrap();
     let common = devices.iter().filter_map(|device| device.create_buffer(COMMON_LEN).ok());
     let common = common.collect();
     let losses = AtomicBool::new(false);
-    let shared = Shared { devices, controls, kernels, common, losses };
+    let sum = (sum, AtomicU64::new(0));
+    let shared = Shared { devices, controls, kernels, adders, common, sum, losses };
     std::thread::scope(|scope| {
         for thread in 0..2 {
             let shared = &shared;
@@ -88,8 +97,13 @@ fn open(random: &mut Random, at: u64) -> (Device, Control) {
 
 /// Ends everything: what is left has to be nothing.
 fn finish(shared: Shared) {
-    let Shared { devices, controls, kernels, common, .. } = shared;
-    drop((kernels, common));
+    let Shared { devices, controls, kernels, adders, common, sum: (sum, times), losses } = shared;
+    if !losses.into_inner() {
+        let times = times.into_inner() as u8;
+        let seen = sum.read(<[u8]>::to_vec).unwrap();
+        assert!(seen[..SUM_LEN].iter().all(|byte| *byte == times), "S2.5, S3.7: no sum is lost");
+    }
+    drop((kernels, adders, common, sum));
     for device in devices.iter().filter(|device| **device != host()) {
         device.close().unwrap();
     }
@@ -141,7 +155,8 @@ impl Own<'_> {
             14 => self.with_own(Self::consume),
             15 => self.with_own(Self::in_place),
             16 => self.with_common(),
-            17 => self.work_on_common(),
+            17 if self.random.one_in(2) => self.work_on_common(),
+            17 => self.add_up(),
             18 => {
                 let control = self.random.of(&self.shared.controls);
                 control.run(1 + self.random.below(3));
@@ -313,6 +328,22 @@ impl Own<'_> {
         }
     }
 
+    /// Adds one to every byte of the sum: by a device, or by the host in place.
+    fn add_up(&mut self) {
+        let (sum, times) = &self.shared.sum;
+        let part = sum.view(0, SUM_LEN as u64).unwrap();
+        let adder = self.random.of(&self.shared.adders);
+        let there = borrow(&adder.device(), &part);
+        let done = match (self.random.one_in(4), there) {
+            (false, Ok(Some(there))) => {
+                let work = adder.device().prepare().launch(&adder, [1; 3]).writes(&there).build();
+                work.and_then(|work| work.submit(&[], &[])).map(drop)
+            }
+            _ => part.write(add),
+        };
+        times.fetch_add(u64::from(self.judge(&done)), Ordering::Relaxed);
+    }
+
     fn send_back(&mut self) {
         let device = self.random.of(&self.shared.devices);
         let done = match self.random.below(4) {
@@ -339,11 +370,16 @@ impl Own<'_> {
     }
 }
 
+fn add(bytes: &mut [u8]) {
+    bytes.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
+}
+
 fn flip(bytes: &mut [u8]) {
     bytes.iter_mut().for_each(|byte| *byte ^= 0x5A);
 }
 
 const STEPS_MAX: u64 = 300;
+const SUM_LEN: usize = 64;
 const COMMON_LEN: u64 = 8_192;
 const BUDGET_BYTES: u64 = 200_000;
 const DEFAULT_TIME: Duration = Duration::from_secs(6);
