@@ -134,6 +134,8 @@ impl World {
     /// Opens the devices of a program.
     pub(crate) fn open(program: Vec<Command>, profiles: Vec<Profile>) -> Self {
         let first = *program.first().expect("a program has commands");
+        // What another thread is taking back is no part of what earlier programs keep for good.
+        drain(&rig::host());
         let stats = rig::host().stats();
         let mut world = Self {
             program: program.into(),
