@@ -226,6 +226,7 @@ mod files;
 mod gate;
 #[allow(unsafe_code)]
 mod global;
+#[cfg_attr(target_family = "wasm", allow(dead_code))]
 mod hand;
 mod hold;
 mod kept;
@@ -245,9 +246,11 @@ mod readme {}
 mod reclaim;
 mod report;
 mod route;
+#[cfg_attr(target_family = "wasm", allow(dead_code))]
 mod settings;
 mod staging;
 mod stamp;
+#[cfg_attr(target_family = "wasm", allow(dead_code))]
 mod submit;
 mod sync;
 mod tick;

@@ -18,6 +18,7 @@ mod rows;
 mod setup;
 mod step;
 mod tests;
+mod wasm;
 mod workspace;
 
 fn main() -> ExitCode {
@@ -36,7 +37,8 @@ fn steps(arguments: &[String]) -> Option<Vec<Step>> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     Some(match arguments[..] {
         ["setup"] => vec![setup::STEP],
-        ["check"] => vec![check::FORMAT, check::CLIPPY, check::TIDY, check::DOCS],
+        ["check"] => vec![check::FORMAT, check::CLIPPY, check::TIDY, check::DOCS, wasm::CHECK],
+        ["wasm"] => vec![wasm::CHECK],
         ["loom"] => vec![loom::STEP],
         ["miri"] => vec![miri::STEP],
         ["test"] => every_step(),
@@ -54,6 +56,7 @@ fn every_step() -> Vec<Step> {
         check::CLIPPY,
         Step { sum: Sum::Apart, ..check::TIDY },
         check::DOCS,
+        wasm::CHECK,
         tests::TESTS,
         tests::DOC_TESTS,
         tests::EXAMPLES,
@@ -65,8 +68,9 @@ fn every_step() -> Vec<Step> {
 const USAGE: &str = "\
 usage: cargo xtask TASK
   setup            looks for the tools that the other tasks need, and installs them where it can
-  check            format, clippy, tidy, docs
-  test             everything: setup, check, tests, doc tests, examples, loom, miri
+  check            format, clippy, tidy, docs, clippy for browsers
+  test             everything: setup, check, wasm, tests, doc tests, examples, loom, miri
+  wasm             clippy for browsers
   loom             the model checker on claims, stamps, the turn and loss
   miri             memory checks of rows 0 to 3 and the access paths
   bench [--quick]  the benchmarks, written to crates/rig/benches/results
@@ -78,7 +82,7 @@ mod usage_tests {
 
     #[test]
     fn every_task_of_the_usage_text_has_steps_and_nothing_else_has() {
-        for task in ["setup", "check", "test", "loom", "miri", "bench", "bench --quick"] {
+        for task in ["setup", "check", "test", "wasm", "loom", "miri", "bench", "bench --quick"] {
             let words: Vec<String> = task.split(' ').map(String::from).collect();
             assert!(steps(&words).is_some_and(|steps| !steps.is_empty()), "{task}");
         }
