@@ -10,7 +10,7 @@ fn loom(workspace: &Workspace) -> Result<Found, Failure> {
     let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
     let preemptions = std::env::var("LOOM_MAX_PREEMPTIONS");
     let mut command = workspace.cargo();
-    command.args(["test", "-p", "rig-gpu", "--lib", "--release"]);
+    command.args(["test", "-p", "rig-gpu", "--lib", "--no-default-features", "--release"]);
     command.env("RUSTFLAGS", format!("{flags} --cfg rig_loom").trim_start());
     command.env("LOOM_MAX_PREEMPTIONS", preemptions.as_deref().unwrap_or(PREEMPTIONS_MAX));
     run_tests(command.env("CARGO_TARGET_DIR", workspace.target("loom")))

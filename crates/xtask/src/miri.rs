@@ -66,7 +66,7 @@ fn run_under(workspace: &Workspace, checker: &Checker) -> Result<Found, Failure>
 
 fn under_miri(workspace: &Workspace, toolchain: &str) -> Command {
     let mut command = workspace.cargo_of(toolchain);
-    command.args(["miri", "test", "-p", "rig-gpu", "--lib"]);
+    command.args(["miri", "test", "-p", "rig-gpu", "--lib", "--no-default-features"]);
     // Miri is some hundred times slower than the machine, so generated cases are few.
     command.env("MIRIFLAGS", "-Zmiri-disable-isolation").env("PROPTEST_CASES", "8");
     command.env("CARGO_TARGET_DIR", workspace.target("miri"));
@@ -76,7 +76,15 @@ fn under_miri(workspace: &Workspace, toolchain: &str) -> Command {
 fn under_sanitizer(workspace: &Workspace, toolchain: &str) -> Result<Command, String> {
     let mut command = workspace.cargo_of(toolchain);
     // With a target named, build scripts and macros are built without the sanitizer.
-    command.args(["test", "-p", "rig-gpu", "--lib", "--target", &host(workspace)?]);
+    command.args([
+        "test",
+        "-p",
+        "rig-gpu",
+        "--lib",
+        "--no-default-features",
+        "--target",
+        &host(workspace)?,
+    ]);
     let flags = std::env::var("RUSTFLAGS").unwrap_or_default();
     command.env("RUSTFLAGS", format!("{flags} -Zsanitizer=address").trim_start());
     command.env("CARGO_TARGET_DIR", workspace.target("address"));
@@ -86,7 +94,7 @@ fn under_sanitizer(workspace: &Workspace, toolchain: &str) -> Result<Command, St
 fn under_valgrind(workspace: &Workspace) -> Result<Command, String> {
     let mut command = workspace.cargo();
     let host = host(workspace)?;
-    command.args(["test", "-p", "rig-gpu", "--lib", "--target", &host]);
+    command.args(["test", "-p", "rig-gpu", "--lib", "--no-default-features", "--target", &host]);
     let runner = format!("CARGO_TARGET_{}_RUNNER", host.to_uppercase().replace('-', "_"));
     command.env(runner, "valgrind --quiet --error-exitcode=9").env("PROPTEST_CASES", "8");
     command.env("CARGO_TARGET_DIR", workspace.target("valgrind"));
