@@ -58,7 +58,7 @@ impl Bench {
         self.alloc_kind(Kind::Device, len)
     }
 
-    fn alloc_kind(&self, kind: Kind, len: u64) -> Region {
+    pub fn alloc_kind(&self, kind: Kind, len: u64) -> Region {
         let len_bytes = len.next_multiple_of(self.facts.grain_bytes);
         match self.driver.alloc(Ask { kind, len_bytes, paged: false }) {
             Alloc::Ready(region) => region,
@@ -186,6 +186,10 @@ impl Bench {
         }
     }
 
+    pub fn poll_transfer(&self, region: Region, access: Access) -> Alloc {
+        self.poll(|waker| self.driver.poll_transfer(region, access, waker))
+    }
+
     pub fn while_mapped(&self, region: Region, access: Access, f: impl Fn(HostBytes)) {
         self.driver.begin_access(region, access).expect("the device is well");
         let bytes = self.poll(|waker| self.driver.poll_access(region, waker));
@@ -211,7 +215,11 @@ impl Bench {
             };
             Side { region, way: Way::Mapped(memory) }
         } else {
-            Side { region: self.alloc_kind(Kind::Transfer, SIDE_BYTES), way: Way::Transfer }
+            let region = self.alloc_kind(Kind::Transfer, SIDE_BYTES);
+            for access in [Access::Read, Access::Write] {
+                assert_eq!(self.poll_transfer(region, access), Alloc::Ready(region));
+            }
+            Side { region, way: Way::Transfer }
         }
     }
 }

@@ -3,8 +3,8 @@
 use crate::bench::{Bench, Open, Woken, copy, fill, host_memory, pattern, span, write};
 use rig::bytes::page_bytes;
 use rig::driver::{
-    Addressed, Alloc, Ask, Code, HandOver, Import, Kind, Load, Native, Op, Part, Room, Stopped,
-    Work,
+    Access, Addressed, Alloc, Ask, Code, HandOver, Import, Kind, Load, Native, Op, Part, Room,
+    Stopped, Work,
 };
 use rig::drivers::memory;
 use std::sync::Arc;
@@ -62,6 +62,23 @@ pub(crate) fn s10_3_a_size_that_cannot_be_is_refused_and_changes_nothing(open: O
     assert_eq!(bench.driver.health(), Ok(()));
     let region = bench.alloc(100);
     bench.free(region);
+}
+
+pub(crate) fn s7_6_transfer_memory_is_readied_a_way_at_a_time_and_again_does_nothing(
+    open: Open<'_>,
+) {
+    let bench = Bench::new(open);
+    let region = bench.alloc_kind(Kind::Transfer, 4096);
+    let x = bench.alloc(16);
+    bench.put(x, 0, &pattern(16, 1));
+    for _ in 0..2 {
+        assert_eq!(bench.poll_transfer(region, Access::Read), Alloc::Ready(region));
+        bench.run(&[copy(0, 1)], &[span(x, 0, 16), write(region, 0, 16)]);
+        assert_eq!(bench.poll_transfer(region, Access::Write), Alloc::Ready(region));
+        bench.run(&[copy(0, 1)], &[span(region, 0, 16), write(x, 0, 16)]);
+    }
+    bench.free(region);
+    bench.free(x);
 }
 
 pub(crate) fn s1_7_memory_is_shown_only_where_the_host_always_addresses_it(open: Open<'_>) {

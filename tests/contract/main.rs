@@ -39,6 +39,7 @@ macro_rules! device {
                 s4_2_regions_of_every_size_keep_their_bytes_apart,
                 s9_11_paged_memory_starts_on_a_page,
                 s10_3_a_size_that_cannot_be_is_refused_and_changes_nothing,
+                s7_6_transfer_memory_is_readied_a_way_at_a_time_and_again_does_nothing,
                 s1_7_memory_is_shown_only_where_the_host_always_addresses_it,
                 s4_7_mapped_host_memory_is_the_same_bytes,
                 s2_4_values_are_reached_in_order_and_the_word_never_falls,

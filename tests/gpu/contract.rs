@@ -31,6 +31,7 @@ macro_rules! device {
             [
                 s4_2_fresh_memory_is_zero,
                 s4_2_regions_of_every_size_keep_their_bytes_apart,
+                s7_6_transfer_memory_is_readied_a_way_at_a_time_and_again_does_nothing,
                 s1_7_memory_is_shown_only_where_the_host_always_addresses_it,
                 s10_3_threads_allocate_and_free_beside_each_other,
                 s4_7_mapped_host_memory_is_the_same_bytes,
@@ -95,6 +96,9 @@ fn s7_6_a_half_keeps_what_goes_up_apart_from_what_comes_down() {
     let bench = Bench::new(&move || Arc::clone(&driver));
     let ask = rig::driver::Ask { kind: Kind::Transfer, len_bytes: 4096, paged: false };
     let rig::driver::Alloc::Ready(half) = bench.driver.alloc(ask) else { panic!("4096 bytes fit") };
+    for access in [Access::Read, Access::Write] {
+        bench.poll_transfer(half, access);
+    }
     let a = bench.alloc(16);
     bench.put(a, 0, &[7; 16]);
     bench.while_mapped(half, Access::Write, |bytes| bytes.copy_in(0, &[9; 16]));

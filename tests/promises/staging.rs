@@ -4,7 +4,7 @@ use crate::bench::{
     WATCHDOG, buffer_of, bytes_of, finish, fresh_half_bytes, host_buffer_of, lost, own_halves,
     pattern, poll,
 };
-use rig::driver::{Addressed, Kind};
+use rig::driver::{Access, Addressed, Kind};
 use rig::{Buffer, Device, Error, copy, copy_async, host, wrap};
 use rig_support::{Call, Known, Opened, SCRIPTED_FAULT, Script, drain};
 use std::time::Instant;
@@ -140,6 +140,36 @@ fn s7_7_a_device_that_maps_no_host_memory_has_halves_of_its_own_until_lost() {
         // They go with it.
         d.control.await_calls(Call::Free, 2);
     }
+}
+
+#[test]
+fn s7_6_a_way_that_the_driver_has_no_room_for_is_out_of_memory_after_rounds_that_make_room() {
+    let bytes_back = |name: &str, refuse_at: Option<u64>| {
+        let d = own_halves(Script::new(name).maps_host(None)).open();
+        let x = buffer_of(&d, &[1; 64]);
+        d.create_buffer(4096).unwrap();
+        drain(&d);
+        assert!(d.cached() > 0);
+        d.control.clear_log();
+        refuse_at.iter().for_each(|nth| d.control.refuse_at(*nth));
+        assert_eq!(bytes_of(&x), [1; 64]);
+        (d, x)
+    };
+    // The half is there, by the way up: only the way back has to be asked for.
+    let (d, _) = bytes_back("s7.6 a way, first", None);
+    let calls = d.control.log().into_iter().map(|made| made.call);
+    let nth = calls.filter(|call| call.is_fallible()).position(|call| call == Call::PollTransfer);
+    let (d, x) = bytes_back("s7.6 a way", nth.map(|nth| nth as u64 + 1));
+    let ways = d.control.calls(Call::PollTransfer);
+    assert!(ways.len() == 2 && ways.iter().all(|way| way.value == Access::Read as u64));
+    assert_eq!(d.cached(), 0, "a round gave the device's own memory back");
+    d.control.refuse_from(1);
+    let refused = x.blit_to(0, &mut [0; 64]).unwrap_err();
+    let Error::OutOfMemory { device, report, .. } = refused else { panic!("{refused}") };
+    assert_eq!((&*device, report.rounds.len()), ("CPU", 3));
+    d.control.end_plan();
+    assert_eq!((d.lost(), d.submitted()), (None, 2));
+    assert_eq!(bytes_of(&x), [1; 64]);
 }
 
 #[test]

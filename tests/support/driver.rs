@@ -8,8 +8,8 @@ use crate::state::{NextHandOver, Outcome, Shared};
 use crate::work::{Job, Nap, parts_misfit, scripted, wake};
 use rig::bytes::HostBytes;
 use rig::driver::{
-    Access, Addressed, Alloc, Ask, Code, Driver, Facts, Fault, HandOver, Import, Lent, Load, Op,
-    Part, Producer, Refusal, Region, Room, Stopped, Work,
+    Access, Addressed, Alloc, Ask, Code, Driver, Facts, Fault, HandOver, Import, Kind, Lent, Load,
+    Op, Part, Producer, Refusal, Region, Room, Stopped, Work,
 };
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -97,11 +97,40 @@ impl Driver for Scripted {
         self.shared.lock().regions.get(&region).is_some_and(|live| live.let_go)
     }
 
-    fn begin_access(&self, region: Region, _: Access) -> Result<(), Fault> {
+    fn poll_transfer(&self, region: Region, access: Access, waker: &Waker) -> Poll<Alloc> {
+        let entry = Entry::new(Call::PollTransfer).region(region).value(access as u64);
+        let (_inside, outcome) = self.shared.enter(entry);
+        match outcome {
+            Outcome::Fault(fault) => return Poll::Ready(Alloc::Fault(fault)),
+            Outcome::Refused => return Poll::Ready(Alloc::Refused),
+            Outcome::Well => {}
+        }
+        let at_once = self.shared.script.allocs == Answer::AtOnce;
+        let mut state = self.shared.lock();
+        let there = match state.regions.get_mut(&region) {
+            Some(live) if live.kind == Some(Kind::Transfer) => {
+                std::mem::replace(&mut live.ways[access as usize], true)
+            }
+            _ => {
+                state.violate(format!("poll_transfer of {region:?}, which is none"));
+                true
+            }
+        };
+        if there || at_once {
+            return Poll::Ready(Alloc::Ready(region));
+        }
+        state.ask(waker);
+        Poll::Pending
+    }
+
+    fn begin_access(&self, region: Region, access: Access) -> Result<(), Fault> {
         let (_inside, outcome) = self.shared.enter_region(Call::BeginAccess, region);
         outcome.well()?;
         let at_once = self.shared.script.maps == Answer::AtOnce;
         let mut state = self.shared.lock();
+        if state.regions.get(&region).is_some_and(|live| live.lacks_way(access)) {
+            state.violate(format!("begin_access of {region:?} to {access:?} before poll_transfer"));
+        }
         match state.regions.get_mut(&region) {
             Some(live) if live.addressed == Addressed::WhileMapped => {
                 if live.map == Map::Off {

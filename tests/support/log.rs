@@ -15,6 +15,8 @@ pub enum Call {
     Lend,
     /// `let_go`: the region.
     LetGo,
+    /// `poll_transfer`: the region, and the access as the value (0 read, 1 written).
+    PollTransfer,
     /// `begin_access`: the region.
     BeginAccess,
     /// `poll_access`: the region.
@@ -83,7 +85,14 @@ impl Call {
 
     /// Whether the call can answer that there is no room, or no mapping.
     pub fn is_refusable(self) -> bool {
-        matches!(self, Self::Alloc | Self::PollAlloc | Self::ImportHost | Self::ImportPeer)
+        matches!(
+            self,
+            Self::Alloc
+                | Self::PollAlloc
+                | Self::PollTransfer
+                | Self::ImportHost
+                | Self::ImportPeer
+        )
     }
 
     /// Whether the call may come after the stop (S9.6).

@@ -5,7 +5,7 @@ use crate::log::{Call, Entry};
 use crate::script::{Answer, StopEnd};
 use crate::state::{Inside, Outcome, Shared, State};
 use rig::bytes::HostBytes;
-use rig::driver::{Addressed, Alloc, Ask, Import, Kind, Region};
+use rig::driver::{Access, Addressed, Alloc, Ask, Import, Kind, Region};
 use std::sync::Arc;
 
 /// A region that the core has.
@@ -20,6 +20,8 @@ pub(crate) struct Live {
     pub(crate) origin: Origin,
     pub(crate) verdict: Verdict,
     pub(crate) map: Map,
+    /// Of Transfer memory: the ways that were asked for and had room, read and written.
+    pub(crate) ways: [bool; 2],
     /// The last value that names it.
     pub(crate) last_use: u64,
     /// How many mappings of it other devices have.
@@ -65,11 +67,17 @@ impl Live {
             origin,
             verdict: Verdict::Given,
             map: Map::Off,
+            ways: [false; 2],
             last_use: 0,
             mapped_by: 0,
             lent: false,
             let_go: false,
         }
+    }
+
+    /// Whether it is Transfer memory that was not asked for this access of the host.
+    pub(crate) fn lacks_way(&self, access: Access) -> bool {
+        self.kind == Some(Kind::Transfer) && !self.ways[access as usize]
     }
 
     /// Whether it is a mapping of memory that belongs to somebody else.

@@ -4,7 +4,7 @@ use crate::driver::Scripted;
 use crate::region::{Map, Verdict};
 use crate::script::{Answer, Completion, Sleep};
 use crate::state::{Shared, State};
-use rig::driver::{Driver, Fault, Op, Part, Producer, Queue, Region, Room, Span, Work};
+use rig::driver::{Access, Driver, Fault, Op, Part, Producer, Queue, Region, Room, Span, Work};
 use std::any::Any;
 use std::sync::Arc;
 use std::task::Waker;
@@ -283,6 +283,11 @@ impl State {
     fn use_span(&mut self, value: u64, span: &Span) {
         if span.len == 0 && span.region == Region::default() {
             return;
+        }
+        // What the device writes, the host reads.
+        let host = if span.access == Access::Write { Access::Read } else { Access::Write };
+        if self.regions.get(&span.region).is_some_and(|live| live.lacks_way(host)) {
+            self.violate(format!("value {value} names {:?} before poll_transfer", span.region));
         }
         match self.regions.get_mut(&span.region) {
             Some(live) if live.map == Map::Off => live.last_use = value,

@@ -31,6 +31,7 @@
 //! | `poll_alloc` | never pending | the same | the same | natively never | never | the scope's promise | a knob |
 //! | `free` | unmaps | the same | closes the file | drops the buffer | `cuMemFree` | `destroy()` | counted, fails on a double |
 //! | `bytes` | the pages | the pages | none | none, or while mapped | Pinned only | none | a knob |
+//! | `poll_transfer` | unused | at once | unused | a buffer a way, in an out-of-memory scope | at once | a buffer a way, pending | a knob |
 //! | `begin_access`, `poll_access`, `end_access` | at once | at once | unused | `map_async`, `unmap` | at once | unused | a knob |
 //! | `import_host` | unused | unused | none | external host memory | `cuMemHostRegister` | none | a knob |
 //! | `import_peer` | none | none | none | none | peer access | none | a knob |
@@ -97,6 +98,15 @@ pub trait Driver: MaybeSend + MaybeSync + Any {
     fn let_go(&self, region: Region) -> bool {
         let _ = region;
         false
+    }
+
+    /// Makes sure that Transfer memory can be accessed so by the host: written on the way to the
+    /// device, or read on the way back. It comes before the first map and the first work of each
+    /// way, so that a driver can make the memory of a way when it is first needed (S7.6). A refusal
+    /// leaves the region as it was.
+    fn poll_transfer(&self, region: Region, access: Access, waker: &Waker) -> Poll<Alloc> {
+        let _ = (access, waker);
+        Poll::Ready(Alloc::Ready(region))
     }
 
     /// Starts mapping a region whole, for the host; again while it is mapped does nothing (S1.9).

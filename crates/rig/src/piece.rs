@@ -89,8 +89,10 @@ impl Sink<'_> {
 /// host waits for what others left on it, so that no other device's loss reaches this copy: a half
 /// that meets one is replaced (S7.9).
 async fn take_half(device: &Arc<Owner>, lane: &mut Lane, by: DeviceId) -> Result<Half> {
+    // What the device fills is read by the host.
+    let host = if by == DeviceId::HOST { Access::Write } else { Access::Read };
     loop {
-        let half = staging::take(device, lane).await?;
+        let half = staging::take(device, lane, host).await?;
         match wait::follow_by(&half.at.stamps, Access::Write, by).await {
             Err(Error::Lost { .. }) if half.is_spoiled() => {}
             ready => return ready.map(|()| half),

@@ -26,9 +26,10 @@ use crate::life;
 use crate::reclaim::plan::{Plan, Shape, budget_of, check, payer_of, plan};
 use crate::reclaim::round::reclaim;
 use crate::reclaim::survey::{out_of_memory, survey};
-use crate::report::Served;
+use crate::report::{Round, Served};
 use crate::sync::now_ns;
 use crate::tick;
+use crate::timeline::Access;
 use crate::wait;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -81,6 +82,37 @@ pub(crate) async fn create_half(owner: &Arc<Owner>, len: u64) -> Result<Ref> {
     Ok(made)
 }
 
+/// Makes sure that the driver has what the host's access of a half needs, by the same rounds where
+/// it has no room (S7.6).
+pub(crate) async fn ready_half(at: &Ref, access: Access) -> Result<()> {
+    let (owner, region, len) = (&at.owner, at.region, at.len());
+    let mut rounds = Vec::new();
+    loop {
+        let asked =
+            wait::answer(owner, |driver, waker| driver.poll_transfer(region, access, waker));
+        match asked.await? {
+            Alloc::Ready(_) | Alloc::Pending(_) => return Ok(()),
+            Alloc::Fault(fault) => return Err(life::fault(owner, &fault)),
+            Alloc::Refused => {}
+        }
+        let plan = Plan { kind: Kind::Transfer, len, grained: len, shape: Shape::Half };
+        if let Some(round) = rounds.last_mut() {
+            note_kept(owner, &plan, round);
+        }
+        let number = rounds.len() as u64 + 1;
+        if number > ROUNDS {
+            return Err(out_of_memory(owner, &plan, rounds, false));
+        }
+        rounds.push(reclaim(owner, &plan, number, Lack::Driver).await);
+        life::check_lost(owner)?;
+    }
+}
+
+/// Notes what a round could not return, after a try failed.
+fn note_kept(owner: &Arc<Owner>, plan: &Plan, round: &mut Round) {
+    round.kept = survey(payer_of(owner, plan)).kept;
+}
+
 async fn climb_plan(owner: &Arc<Owner>, plan: &Plan, tag: &Tag) -> Result<Ref> {
     if plan.bytes() > budget_of(owner, plan) {
         return Err(out_of_memory(owner, plan, Vec::new(), false));
@@ -106,7 +138,7 @@ async fn in_rounds(owner: &Arc<Owner>, plan: &Plan, tag: &Tag, mut lack: Lack) -
             Ok(made) => return Ok(made),
             Err(lack) => lack,
         };
-        round.kept = survey(payer_of(owner, plan)).kept;
+        note_kept(owner, plan, &mut round);
         rounds.push(round);
     }
     Err(out_of_memory(owner, plan, rounds, false))

@@ -107,16 +107,23 @@ impl Device {
 
 /// Takes the lane's next half, whose device is `device`; waits for one at most 200 ms, then makes
 /// a transient one of at most 1 MiB, so that a future nobody polls starves no copy (S7.8). A device
-/// that does not map a host half copies through its own.
-pub(crate) async fn take(device: &Arc<Owner>, lane: &mut Lane) -> Result<Half> {
+/// that does not map a host half copies through its own, made ready for what the host does with
+/// it.
+pub(crate) async fn take(device: &Arc<Owner>, lane: &mut Lane, host: Access) -> Result<Half> {
     let key = *lane.key.get_or_insert(key_of(device));
-    if let Some(half) = take_of(device, lane, key).await? {
-        return Ok(half);
+    let half = match take_of(device, lane, key).await? {
+        Some(half) => half,
+        None => {
+            let own = Key::Own(device.id, half_bytes(key));
+            *lane = Lane { key: Some(own), ..Lane::default() };
+            let half = take_of(device, lane, own).await?;
+            half.expect("a device's own half needs no mapping")
+        }
+    };
+    if !half.at.owner.is_host() {
+        reclaim::ready_half(&half.at, host).await?;
     }
-    let own = Key::Own(device.id, half_bytes(key));
-    *lane = Lane { key: Some(own), ..Lane::default() };
-    let half = take_of(device, lane, own).await?;
-    Ok(half.expect("a device's own half needs no mapping"))
+    Ok(half)
 }
 
 /// Takes a half of a key; none if the device does not map it.

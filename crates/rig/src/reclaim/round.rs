@@ -30,11 +30,18 @@ pub(crate) async fn reclaim(owner: &Arc<Owner>, plan: &Plan, number: u64, lack: 
 
 async fn run(owner: &Arc<Owner>, plan: &Plan, number: u64, lack: Lack) -> Round {
     let payer = payer_of(owner, plan);
+    // Where the driver has no room, the device's own memory makes it, whoever pays.
+    let emptied = match lack {
+        Lack::Driver if owner.id != payer.id => &[payer, owner][..],
+        _ => &[payer],
+    };
     life::drain_out().await;
     let mut round = Round::default();
-    for (point, bytes) in holding_back(payer) {
-        round.waited_bytes += bytes;
-        let _ = wait::reach_point(point).await;
+    for owner in emptied {
+        for (point, bytes) in holding_back(owner) {
+            round.waited_bytes += bytes;
+            let _ = wait::reach_point(point).await;
+        }
     }
     let before = payer.heap.lock().books.bytes_in(Where::Returning);
     life::drain_out().await;
@@ -48,7 +55,9 @@ async fn run(owner: &Arc<Owner>, plan: &Plan, number: u64, lack: Lack) -> Round 
         round.returned_bytes = before.saturating_sub(after);
         return round;
     }
-    round.returned_bytes = empty_caches(payer).await;
+    for owner in emptied {
+        round.returned_bytes += empty_caches(owner).await;
+    }
     round
 }
 

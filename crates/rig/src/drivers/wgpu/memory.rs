@@ -134,32 +134,41 @@ impl Memory {
     }
 
     /// Returns the buffer that work reads or writes.
-    pub(crate) fn buffer(&self, access: Access, guarded: &Guarded) -> Result<Buffer, Bad> {
+    pub(crate) fn buffer(&self, access: Access) -> Option<&Buffer> {
         match (&self.store, access) {
-            (Store::Own(buffer) | Store::Imported(buffer), _) => Ok(buffer.clone()),
-            (Store::Half(half), Access::Read) => half.upload(guarded),
-            (Store::Half(half), Access::Write) => half.readback(guarded),
+            (Store::Own(buffer) | Store::Imported(buffer), _) => Some(buffer),
+            (Store::Half(half), Access::Read) => half.upload.get(),
+            (Store::Half(half), Access::Write) => half.readback.get(),
         }
+    }
+
+    /// Makes a half's buffer for an access of the host, where it is not there yet.
+    pub(crate) fn ready(&self, access: Access, guarded: &Guarded) -> Result<(), Bad> {
+        let Store::Half(half) = &self.store else { return Ok(()) };
+        let (cell, label, usages) = match access {
+            Access::Write => {
+                (&half.upload, "rig upload", BufferUsages::MAP_WRITE | BufferUsages::COPY_SRC)
+            }
+            Access::Read => {
+                (&half.readback, "rig readback", BufferUsages::MAP_READ | BufferUsages::COPY_DST)
+            }
+        };
+        made(cell, || guarded.buffer(label, half.len, usages)).map(drop)
     }
 
     /// Starts a map for the host; does nothing where there is one.
     pub(crate) fn begin(&self, access: Access, guarded: &Guarded) -> Result<(), Fault> {
         guarded.check()?;
-        let no_room = |_| guarded.lose("no room for a staging buffer");
         let (buffer, mode) = match (&self.store, access) {
-            (Store::Own(buffer), _) => (buffer.clone(), MapMode::Write),
-            (Store::Imported(_), _) => {
-                return Err(guarded.lose("host memory was to be mapped for the host"));
-            }
-            (Store::Half(half), Access::Write) => {
-                (half.upload(guarded).map_err(no_room)?, MapMode::Write)
-            }
-            (Store::Half(half), Access::Read) => {
-                (half.readback(guarded).map_err(no_room)?, MapMode::Read)
-            }
+            (Store::Own(buffer), _) => (Some(buffer), MapMode::Write),
+            (Store::Imported(_), _) => (None, MapMode::Write),
+            (Store::Half(half), Access::Write) => (half.upload.get(), MapMode::Write),
+            (Store::Half(half), Access::Read) => (half.readback.get(), MapMode::Read),
         };
+        let buffer =
+            buffer.ok_or_else(|| guarded.lose("memory was to be mapped that cannot be"))?;
         let mut map = self.map.lock();
-        if map.as_ref().is_some_and(|map| map.buffer == buffer) {
+        if map.as_ref().is_some_and(|map| map.buffer == *buffer) {
             return Ok(());
         }
         end(&mut map, guarded);
@@ -171,7 +180,7 @@ impl Memory {
                 told.store(if mapped.is_ok() { MAPPED } else { FAILED }, Ordering::Release);
             });
         });
-        *map = Some(Map { buffer, answer, view: None });
+        *map = Some(Map { buffer: buffer.clone(), answer, view: None });
         drop(map);
         match asked {
             Ok(()) => Ok(()),
@@ -218,22 +227,6 @@ fn end(map: &mut Option<Map>, guarded: &Guarded) {
     drop(view);
     // On a device that is lost there is nothing to unmap.
     let _ = guarded.scoped(|| buffer.unmap());
-}
-
-impl Half {
-    fn upload(&self, guarded: &Guarded) -> Result<Buffer, Bad> {
-        made(&self.upload, || {
-            let usages = BufferUsages::MAP_WRITE | BufferUsages::COPY_SRC;
-            guarded.buffer("rig upload", self.len, usages)
-        })
-    }
-
-    fn readback(&self, guarded: &Guarded) -> Result<Buffer, Bad> {
-        made(&self.readback, || {
-            let usages = BufferUsages::MAP_READ | BufferUsages::COPY_DST;
-            guarded.buffer("rig readback", self.len, usages)
-        })
-    }
 }
 
 /// Returns what is there, or makes it; of two makers at once, one keeps.

@@ -179,6 +179,19 @@ impl Driver for Gpu {
         memory.own().map(|buffer| Object(Arc::new(buffer.clone())))
     }
 
+    fn poll_transfer(&self, region: Region, access: Access, _: &Waker) -> Poll<Alloc> {
+        let found = self.table.find(region);
+        let ready = found.map(|memory| memory.ready(access, &self.guarded));
+        Poll::Ready(match (self.guarded.check(), ready) {
+            (Err(fault), _) => Alloc::Fault(fault),
+            (Ok(()), Some(Ok(()))) => Alloc::Ready(region),
+            (Ok(()), Some(Err(_))) => Alloc::Refused,
+            (Ok(()), None) => {
+                Alloc::Fault(self.guarded.lose("a region that is gone was to be readied"))
+            }
+        })
+    }
+
     fn begin_access(&self, region: Region, access: Access) -> Result<(), Fault> {
         match self.table.find(region) {
             Some(memory) => memory.begin(access, &self.guarded),

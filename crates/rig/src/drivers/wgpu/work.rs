@@ -91,7 +91,7 @@ impl Encoder {
         table: &Table,
         to: &mut Encoding<'_>,
     ) -> Result<(), Bad> {
-        let place = |at: usize, access| place(spans, at, access, table, to.guarded);
+        let place = |at: usize, access| place(spans, at, access, table);
         match op {
             Op::Copy { src, dst } => {
                 let (src, dst) = (place(*src, Access::Read)?, place(*dst, Access::Write)?);
@@ -147,16 +147,11 @@ fn show_host(encoder: &mut CommandEncoder, spans: &[Span], table: &Table) {
 }
 
 /// Returns a span's bytes as wgpu names them.
-fn place(
-    spans: &[Span],
-    at: usize,
-    access: Access,
-    table: &Table,
-    guarded: &Guarded,
-) -> Result<Place, Bad> {
+fn place(spans: &[Span], at: usize, access: Access, table: &Table) -> Result<Place, Bad> {
     let span = spans.get(at).ok_or_else(|| wrong("there is no such span"))?;
     let memory = table.find(span.region).ok_or_else(|| wrong("a span's region is gone"))?;
-    let buffer = memory.buffer(access, guarded)?;
+    let buffer = memory.buffer(access).cloned();
+    let buffer = buffer.ok_or_else(|| wrong("a half is used before it is ready"))?;
     let end = span.offset.checked_add(span.len);
     if end.is_none_or(|end| end > buffer.size()) {
         return Err(wrong("a span ends past its region"));
