@@ -62,9 +62,9 @@ fn round(seed: u64) {
         devices.push(device);
         controls.push(control);
     }
-    let flip = || function("flip", |call| call.update::<u8>(0, |bytes| flip(bytes)));
+    let flip = || function("flip", |call| call.update::<u8>(0, flip));
     let kernels = devices[1..].iter().map(|device| device.kernel(flip()).unwrap()).collect();
-    let add = || function("add", |call| call.update::<u8>(0, |bytes| add(bytes)));
+    let add = || function("add", |call| call.update::<u8>(0, add));
     let adders = devices[1..].iter().map(|device| device.kernel(add()).unwrap()).collect();
     let sum = host().create_buffer(65_536).unwrap();
     sum.fill(0).unwrap();
@@ -77,7 +77,9 @@ fn round(seed: u64) {
         for thread in 0..2 {
             let shared = &shared;
             let random = Random::new(seed << 8 | thread);
-            scope.spawn(move || Own { shared, random, buffers: Vec::new() }.run(seed % 4 == 0));
+            scope.spawn(move || {
+                Own { shared, random, buffers: Vec::new() }.run(seed.is_multiple_of(4))
+            });
         }
     });
     finish(shared);
