@@ -13,6 +13,7 @@ mod check;
 mod clock;
 mod loom;
 mod miri;
+mod packages;
 #[path = "../../../tests/tidy/rows.rs"]
 mod rows;
 mod setup;

@@ -1,5 +1,6 @@
-//! Looks for the tools that the other tasks need, and installs what rustup can install.
+//! Looks for the tools that the other tasks need, and installs what it can.
 
+use crate::packages;
 use crate::step::{Failure, Found, Step, Sum};
 use crate::workspace::{Workspace, answer, run};
 
@@ -25,7 +26,7 @@ fn setup(workspace: &Workspace) -> Result<Found, Failure> {
         };
         println!("  {version}");
     }
-    Ok(Found::default())
+    Ok(Found { note: packages::find(workspace), ..Found::default() })
 }
 
 /// Makes sure that the compiler is new enough, by choosing another if it has to.
