@@ -14,7 +14,7 @@ use wgpu::Backends;
 /// aloud that there is no GPU.
 pub(crate) fn options(name: &str, addressed: Addressed) -> Option<Options> {
     let backends = Backends::from_env().unwrap_or(Backends::VULKAN);
-    let found = ready(rig::wgpu::adapters(backends));
+    let found = rig::wgpu::adapters(backends);
     if found.is_empty() {
         return skip(&format!("{name} has no adapter of {backends:?} to run on"));
     }

@@ -3,7 +3,7 @@
 //! [`open`] takes the GPU that [`Options`] name, with all the limits it offers. Its code is WGSL:
 //! [`wgsl`] makes [`crate::Code`] of it. Memory moves as on every device; what the host does not
 //! address passes through staging.
-
+//!
 //! A desktop program that has a wgpu device of its own gives it to [`adopt`]. [`lend`] answers the
 //! `wgpu::Buffer` of a buffer, for pipelines of the program's own, and [`wrap`] makes a buffer of a
 //! `wgpu::Buffer`. Work that the program encodes goes into a submission by [`encode`]; work that it
@@ -17,10 +17,24 @@ use crate::error::{Error, Result};
 use crate::life;
 use crate::open::Opener;
 use crate::tick;
+#[cfg(not(target_family = "wasm"))]
+use crate::wait;
 use std::any::Any;
 use std::sync::Arc;
 
-pub use crate::drivers::wgpu::{Lent, MapsHost, Options, adapters, encode, wgsl};
+pub use crate::drivers::wgpu::{Lent, MapsHost, Options, encode, wgsl};
+
+/// Returns every adapter of the backends, each of which could be opened: by its name, its backend
+/// and, where several have one name, its address on the bus.
+pub async fn adapters_async(backends: ::wgpu::Backends) -> Vec<::wgpu::AdapterInfo> {
+    wgpu::adapters(backends).await
+}
+
+/// Returns the adapters like [`adapters_async`], and blocks meanwhile.
+#[cfg(not(target_family = "wasm"))]
+pub fn adapters(backends: ::wgpu::Backends) -> Vec<::wgpu::AdapterInfo> {
+    wait::block_on(adapters_async(backends))
+}
 
 /// Returns an opener of a GPU.
 pub fn opener(options: Options) -> Opener {

@@ -1,16 +1,18 @@
 //! A budget that holds: buffers come and go within it, and what cannot fit is told with reasons.
 
-use crate::page::{heading, number, say, size};
+use crate::page::{explain, heading, number, size};
 use crate::table::Table;
 use rig::{Buffer, Device, Error, Result};
 
 /// Runs the budget program on a device.
 pub fn show(device: &Device) -> Result<()> {
     heading(&format!("{}: a budget that holds", device.name()));
-    say("A budget is the most bytes that a device may hold. This one gets a budget of 1 MiB. The \
+    explain(
+        "A budget is the most bytes that a device may hold. This one gets a budget of 1 MiB. The \
          program makes 100 buffers of 256 KiB and lets go of each before it makes the next. What \
          it let go of goes to a cache, and serves the next buffer. Then it makes four and keeps \
-         them. Then it asks for a fifth.");
+         them. Then it asks for a fifth.",
+    );
     let before = device.budget();
     device.set_budget(BUDGET)?;
     device.reset_peaks();
@@ -34,7 +36,7 @@ pub fn show(device: &Device) -> Result<()> {
     tally.table.print();
 
     println!("{ROUNDS} buffers of {} allocated, none kept\n", size(LEN));
-    say(
+    explain(
         "The four fill the budget, so there was no room for a fifth. Before rig says so, it tries \
          three times to make room: it waits for work that still uses memory, takes back what was \
          let go of, and empties the cache. All four were in use, so nothing could be taken back. \
@@ -47,8 +49,10 @@ pub fn show(device: &Device) -> Result<()> {
     println!("out of memory: {}", size(asked_bytes));
     report.to_string().lines().for_each(|line| println!("  {line}"));
     println!();
-    say("Once the program let go of the four, one buffer of the whole budget fits: their memory \
-         went back to the driver to make room for it. The device never held more than 1 MiB.");
+    explain(
+        "Once the program let go of the four, one buffer of the whole budget fits: their memory \
+         went back to the driver to make room for it. The device never held more than 1 MiB.",
+    );
     drop(whole);
     device.set_budget(before)
 }
@@ -57,13 +61,13 @@ pub fn show(device: &Device) -> Result<()> {
 struct Tally<'a> {
     device: &'a Device,
     start: [u64; 4],
-    table: Table<6>,
+    table: Table,
 }
 
 impl<'a> Tally<'a> {
     fn new(device: &'a Device) -> Self {
         let titles = ["after", "from the cache", "from the driver", "held", "in use", "cached"];
-        Self { device, start: device.stats().kind_counts, table: Table::new(titles) }
+        Self { device, start: device.stats().kind_counts, table: Table::new(&titles) }
     }
 
     /// Adds a row; answers how many requests the cache served, and how many the driver.
@@ -78,7 +82,7 @@ impl<'a> Tally<'a> {
         let (cache, driver) = (count(0) + count(2), count(1) + count(3));
         let sizes = [stats.held_bytes, stats.live_bytes, stats.cached_bytes];
         let [held, live, cached] = sizes.map(size);
-        self.table.row([after, &number(cache), &number(driver), &held, &live, &cached]);
+        self.table.row(&[after, &number(cache), &number(driver), &held, &live, &cached]);
         Ok((cache, driver))
     }
 }

@@ -9,31 +9,37 @@ pub struct Found {
     pub device: Device,
     /// What it is, for people.
     pub what: &'static str,
+    /// Whose hardware it is, and what rig reaches it through; empty where there is none.
+    pub maker: String,
     /// Opens the device under its name again.
-    pub open: fn() -> Result<Device>,
+    pub open: Box<dyn Fn() -> Result<Device>>,
     /// Code that doubles every float of a buffer, in place.
     pub double: Code,
     /// Loses the device in the middle of work that writes a buffer.
     pub crash: fn(&Device, &Buffer) -> Result<()>,
-}
-
-/// Returns the devices. A driver for GPUs adds an entry for each GPU that it finds.
-pub fn find() -> Result<Vec<Found>> {
-    Ok(vec![memory()?])
+    /// What was done to it there, for people.
+    pub blow: &'static str,
 }
 
 /// A memory device: it needs no hardware and obeys every rule that hardware does.
-fn memory() -> Result<Found> {
+pub fn memory() -> Result<Found> {
     let open = || rig::memory::open("mem");
     let double = function("double", |call: &Call<'_>| {
         call.update::<f32>(0, |values| values.iter_mut().for_each(|value| *value *= 2.0));
     });
-    let what = "a part of this computer's memory that plays a GPU";
-    Ok(Found { device: open()?, what, open, double, crash: crash_memory })
+    Ok(Found {
+        device: open()?,
+        what: "a part of this computer's memory that plays a GPU",
+        maker: String::new(),
+        open: Box::new(open),
+        double,
+        crash,
+        blow: "Here it is given code that fails.",
+    })
 }
 
 /// A memory device's code is Rust, and Rust that panics is to it what a fault is to a GPU.
-fn crash_memory(device: &Device, victim: &Buffer) -> Result<()> {
+fn crash(device: &Device, victim: &Buffer) -> Result<()> {
     let broken = device.kernel(function("broken", |_: &Call<'_>| panic!("a fault on purpose")))?;
     // The panic is part of the show, so its usual message is not printed.
     let usual = std::panic::take_hook();

@@ -1,6 +1,7 @@
 //! The whole of rig on one page: budgets, stamps, borrows and losses, on every device found.
 //!
-//! Run it with `cargo run --example memory`; it needs nothing but Rust. Nothing that it prints is
+//! Run it with `cargo run --example memory`; it needs nothing but Rust. A memory device is always
+//! there, and each GPU that wgpu finds comes on top, a software one too. Nothing that it prints is
 //! written down in advance: each number, stamp and answer is asked of the device at that moment,
 //! and what the rules promise is checked on the way: the budget of vector H, the stamps of vector
 //! C where the host addresses the device's memory and of vector A elsewhere, the borrow of vector
@@ -8,6 +9,7 @@
 
 mod budget;
 mod devices;
+mod gpus;
 mod loss;
 mod page;
 mod table;
@@ -25,8 +27,10 @@ fn main() -> rig::Result<()> {
          and only once the work that uses it is done. This program shows how. All that it prints \
          is computed while it runs.",
     );
-    let found = devices::find()?;
-    show_devices(&found);
+    let mut found = vec![devices::memory()?];
+    let (gpus, refused) = gpus::find();
+    found.extend(gpus);
+    show_devices(&found, &refused);
     for device in &found {
         budget::show(&device.device)?;
         trace::show(device)?;
@@ -37,22 +41,31 @@ fn main() -> rig::Result<()> {
     Ok(())
 }
 
-fn show_devices(found: &[Found]) {
+fn show_devices(found: &[Found], refused: &[String]) {
     heading("The devices to run on");
     say(
         "A device is a store of bytes that does work on them: a GPU. The host is the program's own \
          side, the processor that runs it. It has memory too.",
     );
-    let mut table = Table::new(["name", "what it is", "who moves the bytes of a copy"]);
+    let mut table = Table::new(&["name", "what it is", "who moves the bytes of a copy"]);
     for Found { device, what, .. } in found {
         let mover = if is_addressed(device) { "the host" } else { "the device" };
-        table.row([device.name(), what, mover]);
+        table.row(&[device.name(), what, mover]);
     }
     table.print();
-    if found.len() == 1 {
+    for Found { device, maker, .. } in found.iter().filter(|found| !found.maker.is_empty()) {
+        println!("  {} is {maker}", device.name());
+    }
+    println!();
+    refused.iter().for_each(|why| say(&format!("Not opened: {why}.")));
+    let gpus = || found.iter().skip(1);
+    if gpus().next().is_none() {
+        say("No GPU was found, so all that follows runs on host memory alone. A GPU needs its \
+             driver; a software one comes with Debian's package mesa-vulkan-drivers.");
+    } else if gpus().all(|gpu| gpu.what.contains("software")) {
         say(
-            "There is no driver for GPUs yet. Each GPU that one finds will be a row here, and all \
-             that follows will run on it too.",
+            "No GPU of hardware was found, only a software one: the processor does its work. What \
+             follows is as true of it, and says nothing of speed.",
         );
     }
 }

@@ -1,5 +1,8 @@
 //! Text for people: headings, sentences that wrap, numbers and sizes.
 
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
 /// Starts a part of the story.
 pub fn heading(text: &str) {
     println!("\n\n{text}\n{}\n", "=".repeat(text.len()));
@@ -19,6 +22,15 @@ pub fn say(text: &str) {
         line.push_str(word);
     }
     println!("{line}\n");
+}
+
+/// Says something that is said once in the program, be it for the first device or a later one.
+pub fn explain(text: &str) {
+    /// Guards what was said.
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if SAID.lock().is_ok_and(|mut said| said.insert(text.to_string())) {
+        say(text);
+    }
 }
 
 /// Writes a number with commas.

@@ -2,7 +2,7 @@
 
 use crate::devices::Found;
 use crate::is_addressed;
-use crate::page::{heading, number, say};
+use crate::page::{explain, heading, number, say};
 use crate::table::Table;
 use rig::{Buffer, Device, Point, Result, Stamps};
 
@@ -10,16 +10,18 @@ use rig::{Buffer, Device, Point, Result, Stamps};
 pub fn show(found: &Found) -> Result<()> {
     let (device, name) = (&found.device, found.device.name());
     heading(&format!("{name}: who used the memory last"));
-    say(&format!(
-        "A device numbers the work that it is given: {name}:1, {name}:2 and so on. Memory \
-         remembers which work wrote it last and which used it last, be it to read or to write. \
-         These are its stamps. Whoever uses the memory next waits for the stamps that concern it, \
-         and for nothing else."
-    ));
-    say("H is memory of the host, X is memory of the device, and each holds 65,536 numbers. The \
+    explain(
+        "A device numbers the work that it is given: mem:1, mem:2 and so on. Memory remembers \
+         which work wrote it last and which used it last, be it to read or to write. These are its \
+         stamps. Whoever uses the memory next waits for the stamps that concern it, and for \
+         nothing else.",
+    );
+    explain(
+        "H is memory of the host, X is memory of the device, and each holds 65,536 numbers. The \
          host puts 0, 1, 2, .. into H. They are copied to X, the device doubles them there, and \
          they are copied back. The columns given and done say how much work the device was given \
-         and has done.");
+         and has done.",
+    );
     let double = device.kernel(found.double.clone())?;
     let mut trace = Trace::new(device);
     let h = rig::host().create_buffer(LEN)?;
@@ -52,8 +54,10 @@ pub fn show(found: &Found) -> Result<()> {
     assert!(reused, "what was let go of serves the next buffer");
     assert_eq!(y.stamps(), Stamps::default(), "and starts anew");
     check_copies(device, doubled, &h, &stamps);
-    say("Nobody freed X. The program let go of it, and its memory served Y, which starts without \
-         stamps.");
+    explain(
+        "Nobody freed X. The program let go of it, and its memory served Y, which starts without \
+         stamps.",
+    );
     Ok(())
 }
 
@@ -61,16 +65,16 @@ pub fn show(found: &Found) -> Result<()> {
 fn check_copies(device: &Device, doubled: Point, h: &Buffer, x: &Stamps) {
     assert_eq!(h.stamps(), Stamps::default(), "the host leaves no stamps");
     if is_addressed(device) {
-        say(
+        explain(
             "The host reaches this device's memory by address, so the host itself moved the bytes \
              of both copies. What the host does is done when the call returns: it takes no number \
              and leaves no stamp. Only the work in the middle shows. A GPU with memory of its own \
-             moves the bytes itself, and its copies take numbers: its table will be longer.",
+             moves the bytes itself, and its copies take numbers.",
         );
         assert_eq!(device.submitted(), doubled.value(), "the copies took no value");
         assert_eq!((x.write, x.use_by(device)), (Some(doubled), Some(doubled)));
     } else {
-        say(
+        explain(
             "The host cannot reach this device's memory, so both copies passed through memory that \
              both reach. The device moved the bytes to X and away from it. That is work with \
              numbers of its own, and X shows them.",
@@ -85,9 +89,11 @@ fn check_copies(device: &Device, doubled: Point, h: &Buffer, x: &Stamps) {
 pub fn show_borrow(found: &Found) -> Result<()> {
     let device = &found.device;
     heading(&format!("{}: the same bytes, borrowed", device.name()));
-    say("A borrow is a buffer on another device over the same bytes. Making one moves no byte. \
+    explain(
+        "A borrow is a buffer on another device over the same bytes. Making one moves no byte. \
          There is one set of stamps for both: what the device does to B, a borrow of H, is done to \
-         H. At the end the device works on B itself, without any copy.");
+         H. At the end the device works on B itself, without any copy.",
+    );
     let double = device.kernel(found.double.clone())?;
     let mut trace = Trace::new(device);
     let h = rig::host().create_buffer(LEN)?;
@@ -138,21 +144,21 @@ fn last_of(buffer: &Buffer) -> Result<String> {
 /// A table of the stamps of H and X, one row a call.
 struct Trace<'a> {
     device: &'a Device,
-    table: Table<8>,
+    table: Table,
 }
 
 impl<'a> Trace<'a> {
     fn new(device: &'a Device) -> Self {
         let titles =
             ["call", "H written", "H used", "X written", "X used", "given", "done", "answer"];
-        Self { device, table: Table::new(titles) }
+        Self { device, table: Table::new(&titles) }
     }
 
     /// Adds a row with what the stamps and the device say now.
     fn note(&mut self, call: &str, buffers: [Option<&Buffer>; 2], answer: &str) {
         let [h, x] = buffers.map(|buffer| self.cells(buffer));
         let [given, done] = [self.device.submitted(), self.device.reached()].map(number);
-        self.table.row([call, &h[0], &h[1], &x[0], &x[1], &given, &done, answer]);
+        self.table.row(&[call, &h[0], &h[1], &x[0], &x[1], &given, &done, answer]);
     }
 
     fn cells(&self, buffer: Option<&Buffer>) -> [String; 2] {

@@ -14,7 +14,8 @@ use std::sync::Arc;
 pub struct Options {
     /// The device's name in rig; the same name answers the same device.
     pub name: Arc<str>,
-    /// Part of the adapter's name, in any case; none takes what the system prefers.
+    /// Part of the adapter's name, in any case, or its whole address on the bus; none takes what
+    /// the system prefers.
     pub adapter: Option<Arc<str>>,
     /// Which of several adapters the system should prefer.
     pub power: PowerPreference,
@@ -56,7 +57,7 @@ pub enum MapsHost {
     Never,
 }
 
-/// Returns every adapter of the backends; any of them could be opened by its name.
+/// Returns every adapter of the backends.
 pub async fn adapters(backends: Backends) -> Vec<AdapterInfo> {
     let found = instance(backends).enumerate_adapters(backends).await;
     found.iter().map(Adapter::get_info).collect()
@@ -124,9 +125,14 @@ async fn choose(options: &Options) -> Result<Adapter, Fault> {
     };
     let part = part.to_lowercase();
     let found = instance.enumerate_adapters(options.backends).await;
-    let fits = |adapter: &Adapter| adapter.get_info().name.to_lowercase().contains(&part);
+    let fits = |adapter: &Adapter| is_named(&adapter.get_info(), &part);
     let none = || Fault::new(format!("no adapter has {part:?} in its name"));
     found.into_iter().find(fits).ok_or_else(none)
+}
+
+/// Whether a part in lower case names an adapter.
+fn is_named(info: &AdapterInfo, part: &str) -> bool {
+    info.name.to_lowercase().contains(part) || info.device_pci_bus_id.to_lowercase() == part
 }
 
 fn instance(backends: Backends) -> Instance {
@@ -140,4 +146,21 @@ fn instance(backends: Backends) -> Instance {
 /// Whether a device's memory is the host's, so that no bus carries copies.
 pub(crate) fn shares_memory(info: &AdapterInfo) -> bool {
     matches!(info.device_type, DeviceType::IntegratedGpu | DeviceType::Cpu)
+}
+
+#[cfg(test)]
+mod naming {
+    use crate::drivers::wgpu::adapter::is_named;
+    use ::wgpu::{AdapterInfo, Backend, DeviceType};
+
+    #[test]
+    fn an_adapter_goes_by_part_of_its_name_or_by_its_whole_address() {
+        let info = AdapterInfo {
+            name: "Fast GPU".into(),
+            device_pci_bus_id: "0000:0A:00.0".into(),
+            ..AdapterInfo::new(DeviceType::DiscreteGpu, Backend::Vulkan)
+        };
+        assert!(is_named(&info, "fast") && is_named(&info, "0000:0a:00.0"));
+        assert!(!is_named(&info, "slow") && !is_named(&info, "0000:0"));
+    }
 }
