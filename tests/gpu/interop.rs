@@ -7,6 +7,7 @@ use rig::{Device, Error, Misuse, Result};
 use rig_support::drain;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use wgpu::{BufferDescriptor, BufferUsages, MapMode, PollType};
 
 fn buffer(device: &wgpu::Device, size: u64, usage: BufferUsages) -> wgpu::Buffer {
@@ -84,6 +85,56 @@ fn s4_4_a_wrapped_buffer_is_moved_like_any_and_charged_to_nothing() {
 }
 
 #[test]
+fn s4_4_a_wrapped_buffer_that_lacks_a_usage_is_unsupported_and_nothing_ran() {
+    let Some((d, device, _, told)) = adopted("lacking") else { return };
+    let usages = BufferUsages::COPY_DST | BufferUsages::VERTEX;
+    let x = wrap(&d, buffer(&device, 64, usages)).unwrap();
+    let lacks = |answer: Result<()>, usage: &str| {
+        let Err(Error::Unsupported { why, .. }) = answer else { panic!("{answer:?}") };
+        assert!(why.contains(usage), "{why}");
+    };
+    lacks(x.blit_to(0, &mut [0; 4]), "COPY_SRC");
+    lacks(x.fill(7), "STORAGE");
+    lacks(x.blit_from(1, &[1, 2, 3]), "STORAGE");
+    let kernel = d.kernel(rig::wgpu::wgsl(ONES, "ones")).unwrap();
+    lacks(kernel.launch([1, 1, 1]).writes(&x).submit().map(drop), "STORAGE");
+    assert_eq!((d.submitted(), d.lost()), (0, None));
+    x.blit_from(4, &[1, 2, 3, 4]).unwrap();
+    x.fill(0).unwrap();
+    assert!(told.lock().unwrap().is_empty());
+    assert_eq!(d.submitted(), 2);
+}
+
+#[test]
+fn s4_4_a_wrapped_buffer_that_no_pass_binds_gives_and_takes_whole_words_alone() {
+    let Some((d, device, ..)) = adopted("copied only") else { return };
+    let usages = BufferUsages::COPY_SRC | BufferUsages::COPY_DST;
+    let x = wrap(&d, buffer(&device, 64, usages)).unwrap();
+    x.blit_from(0, &[5; 64]).unwrap();
+    assert!(x.blit_from(8, &[6; 5]).is_err());
+    let mut out = [0; 64];
+    x.blit_to(0, &mut out).unwrap();
+    assert_eq!(out, [5; 64]);
+    // From a length that is no whole number of words: what lies behind it in the half is nobody's.
+    let mut part = [0; 5];
+    x.blit_to(8, &mut part).unwrap();
+    assert_eq!(part, [5; 5]);
+    let y = d.create_buffer(7).unwrap();
+    rig::copy(&x.view(9, 7).unwrap(), &y).unwrap();
+    y.blit_to(0, &mut part).unwrap();
+    assert_eq!(part, [5; 5]);
+}
+
+#[test]
+fn s1_13_the_driver_keeps_a_stated_part_of_the_memory_for_itself() {
+    let Some(d) = open("internal") else { return };
+    let facts = d.facts();
+    // The scratch buffer of the passes, and a page of arguments.
+    assert_eq!(facts.internal_bytes, (1 << 20) + 8 + (64 << 10));
+    assert!(facts.default_budget_bytes == d.budget() && d.held() == 0);
+}
+
+#[test]
 fn s8_8_a_wrong_encoding_is_an_error_of_its_submit_and_loses_nothing() {
     let Some((d, device, _, told)) = adopted("wrong") else { return };
     let x = d.create_buffer(64).unwrap();
@@ -128,6 +179,12 @@ fn s0_6_a_callback_of_the_programs_that_waits_for_rigs_work_returns() {
             tell.store(1 + u32::from(point.wait().is_ok()), Ordering::SeqCst);
         });
         device.poll(PollType::wait_indefinitely()).unwrap();
+        // It may run in the poll of another thread.
+        let begun = Instant::now();
+        while waited.load(Ordering::SeqCst) == 0 {
+            assert!(begun.elapsed() < Duration::from_secs(60), "the callback hangs");
+            std::thread::yield_now();
+        }
         assert_eq!(waited.load(Ordering::SeqCst), 2);
         readback.unmap();
     }

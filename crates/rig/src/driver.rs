@@ -38,6 +38,7 @@
 //! | `file` | none | none | itself | none | none | none | none |
 //! | `load` | rejected | a function | rejected | a shader module | a module, bytes in device memory | a shader module, pending | a function, bytes by knob |
 //! | `prepare` | unused | nothing | unused | pipelines, bind layouts | a graph or nothing | bind layouts | nothing |
+//! | `lacks` | nothing | nothing | nothing | a usage | nothing | a usage | nothing |
 //! | `room` | now | now | now | now | the stream's depth | now | a knob |
 //! | `hand_over` | unused | runs the work | unused | encodes into the batch | launches on the stream | encodes, `queue.submit` | queues it |
 //! | `commit` | unused | nothing | unused | `queue.submit` of the batch | nothing | fence copy, `mapAsync` | a log line |
@@ -180,6 +181,13 @@ pub trait Driver: MaybeSend + MaybeSync + Any {
     fn understands(&self, producer: &dyn Driver) -> bool {
         let _ = producer;
         false
+    }
+
+    /// Returns what memory that the program brought lacks for this work, if it lacks something
+    /// (S4.4). Asked of work that names such memory, before anything is waited for.
+    fn lacks(&self, work: &Work<'_>) -> Option<Arc<str>> {
+        let _ = work;
+        None
     }
 
     /// Whether there is room for this work.

@@ -12,7 +12,7 @@ use crate::buffer::Buffer;
 use crate::claim::{Answer, Ask, Pass};
 use crate::driver::{HandOver, Producer, Room, Work};
 use crate::entry;
-use crate::error::{Misuse, Result};
+use crate::error::{Error, Misuse, Result};
 use crate::life::{self, InFlight};
 use crate::profile::{self, Event, What};
 use crate::sync::{Ordering, fence};
@@ -79,10 +79,11 @@ pub(crate) struct Job<'a, T> {
 ///
 /// # Errors
 ///
-/// `Lost`, `Misuse::Busy` beside a running closure, `Misuse::Dead`, `Misuse::Rejected`,
+/// `Lost`, `Unsupported` for wrapped memory that lacks something, `Misuse::Busy` beside a running closure, `Misuse::Dead`, `Misuse::Rejected`,
 /// `Misuse::TooLarge`.
 pub(crate) async fn hand_over<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> Result<Point> {
     let begun = profile::begin();
+    check_wrapped(owner, job)?;
     loop {
         life::check_lost(owner)?;
         let foreign = gather(owner, job)?;
@@ -108,12 +109,25 @@ pub(crate) async fn hand_over<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> R
 /// follows no other device, as far as the caller saw.
 pub(crate) fn hand_over_now<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> Result<Option<Point>> {
     let begun = profile::begin();
+    check_wrapped(owner, job)?;
     life::check_lost(owner)?;
     let queued = Points::new();
     let Some(turn) = owner.turn.try_take() else { return Ok(None) };
     match in_turn(owner, job, &queued, turn)? {
         Step::Done(point) => end(owner, job, &queued, point, begun).map(Some),
         _ => Ok(None),
+    }
+}
+
+/// Refuses work that memory which the program brought cannot serve (S4.4).
+fn check_wrapped<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> Result<()> {
+    if !job.touches.iter().any(|touch| touch.at().is_wrapped()) {
+        return Ok(());
+    }
+    let lacks = InFlight::new(owner)?.driver().lacks(&job.work);
+    match lacks {
+        Some(why) => Err(Error::Unsupported { device: Arc::clone(&owner.name), why }),
+        None => Ok(()),
     }
 }
 

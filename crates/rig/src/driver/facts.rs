@@ -21,6 +21,10 @@ pub struct Facts {
     pub architecture: Arc<str>,
     /// The budget a device starts with; `u64::MAX` is unbounded (S1.13).
     pub default_budget_bytes: u64,
+    /// What the driver keeps of the device's memory for itself, from the open to the stop, beside
+    /// all that it hands out. Where the platform says what there is, the default budget is without
+    /// it.
+    pub internal_bytes: u64,
     /// The largest allocation.
     pub largest_bytes: u64,
     /// Whether there is Pinned memory.
@@ -53,6 +57,7 @@ impl Facts {
         Self {
             architecture: Arc::from(architecture),
             default_budget_bytes: u64::MAX,
+            internal_bytes: 0,
             largest_bytes: i64::MAX as u64,
             pinned: false,
             queues: Vec::new(),

@@ -50,7 +50,7 @@ impl Place {
 pub(crate) struct Edges {
     move_bytes: OnceLock<Pass>,
     fill_bytes: OnceLock<Pass>,
-    scratch: OnceLock<Buffer>,
+    scratch: Buffer,
     /// The multiple that a binding starts at.
     align: u64,
     /// The most bytes that one dispatch works on.
@@ -71,17 +71,19 @@ pub(crate) struct Encoding<'a> {
 }
 
 impl Edges {
-    pub(crate) fn new(guarded: &Guarded) -> Self {
+    pub(crate) fn new(guarded: &Guarded) -> Result<Self, Bad> {
+        let usages = BufferUsages::STORAGE | BufferUsages::COPY_SRC | BufferUsages::COPY_DST;
+        let scratch = guarded.buffer("rig scratch", SCRATCH_LEN, usages)?;
         let limits = guarded.device.limits();
         let align = u64::from(limits.min_storage_buffer_offset_alignment).max(WORD);
         let bound = limits.max_storage_buffer_binding_size.saturating_sub(2 * align);
-        Self {
+        Ok(Self {
             move_bytes: OnceLock::new(),
             fill_bytes: OnceLock::new(),
-            scratch: OnceLock::new(),
+            scratch,
             align,
             stretch: bound.min(STRETCH_MAX) / WORD * WORD,
-        }
+        })
     }
 
     /// Copies between places of one length.
@@ -156,12 +158,12 @@ impl Edges {
 
     /// Copies the words around the bytes into the scratch buffer, and moves the bytes from there.
     fn through_scratch(&self, src: &Place, dst: &Place, to: &mut Encoding<'_>) -> Result<(), Bad> {
-        let scratch = self.scratch(to.guarded)?;
+        let scratch = &self.scratch;
         self.pieces(src.len, |at, len| {
             let (part, into) = (src.part(at, len), dst.part(at, len));
             let words = part.words();
             let (from, at) = (&words.buffer, words.offset);
-            to.encoder.copy_buffer_to_buffer(from, at, &scratch, 0, words.len);
+            to.encoder.copy_buffer_to_buffer(from, at, scratch, 0, words.len);
             let staged = Place { buffer: scratch.clone(), offset: part.offset - at, len };
             self.copy(&staged, &into, to)
         })
@@ -169,7 +171,7 @@ impl Edges {
 
     /// Moves the bytes to the scratch buffer's start, and copies its words to a half.
     fn to_half(&self, src: &Place, dst: &Place, to: &mut Encoding<'_>) -> Result<(), Bad> {
-        let scratch = self.scratch(to.guarded)?;
+        let scratch = &self.scratch;
         self.pieces(src.len, |at, len| {
             let staged = Place { buffer: scratch.clone(), offset: 0, len };
             self.moved(&src.part(at, len), &staged, to)?;
@@ -189,13 +191,6 @@ impl Edges {
     fn pieces(&self, len: u64, mut f: impl FnMut(u64, u64) -> Result<(), Bad>) -> Result<(), Bad> {
         let starts = (0..len).step_by(SCRATCH_BYTES as usize);
         starts.into_iter().try_for_each(|at| f(at, SCRATCH_BYTES.min(len - at)))
-    }
-
-    fn scratch(&self, guarded: &Guarded) -> Result<Buffer, Bad> {
-        made(&self.scratch, || {
-            let usages = BufferUsages::STORAGE | BufferUsages::COPY_SRC | BufferUsages::COPY_DST;
-            guarded.buffer("rig scratch", SCRATCH_BYTES + 2 * WORD, usages)
-        })
     }
 
     /// Encodes one dispatch: a fill, or a move where there is a source.
@@ -273,15 +268,33 @@ fn pass(guarded: &Guarded, entry: &str) -> Result<Pass, Bad> {
 
 /// Arguments of the passes and launches of one submission, written before it runs.
 ///
-/// They lie in one buffer of the device's, which every submission uses from its start: what a
-/// submission writes reaches the buffer in queue order, behind whoever read it last.
+/// They lie in pages, which every submission uses from their start: what a submission writes
+/// reaches a page in queue order, behind whoever read it last. The first page stays; those of a
+/// submission that needs more go with it.
 #[derive(Debug)]
 pub(crate) struct Args {
+    pages: Vec<Page>,
+    align: usize,
+}
+
+#[derive(Debug)]
+struct Page {
     buffer: Buffer,
     bytes: Vec<u8>,
-    align: usize,
-    /// What did not fit, each in a buffer of its own.
-    more: Vec<(Buffer, Vec<u8>)>,
+}
+
+/// Where arguments end, to go back to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    pages: usize,
+    last: usize,
+}
+
+impl Page {
+    fn new(guarded: &Guarded) -> Result<Self, Bad> {
+        let buffer = guarded.buffer("rig arguments", ARGS_BYTES as u64, ARGS_USAGES)?;
+        Ok(Self { buffer, bytes: Vec::new() })
+    }
 }
 
 impl Args {
@@ -290,46 +303,44 @@ impl Args {
         let align = limits
             .min_uniform_buffer_offset_alignment
             .max(limits.min_storage_buffer_offset_alignment);
-        let buffer = guarded.buffer("rig arguments", ARGS_BYTES as u64, ARGS_USAGES)?;
-        Ok(Self { buffer, bytes: Vec::new(), align: align.max(16) as usize, more: Vec::new() })
+        let pages = vec![Page::new(guarded)?];
+        Ok(Self { pages, align: align.max(16) as usize })
     }
 
     /// Puts arguments down, and answers where they will be.
     pub(crate) fn put(&mut self, bytes: &[u8], guarded: &Guarded) -> Result<Place, Bad> {
         let len = bytes.len().next_multiple_of(16);
-        let start = self.bytes.len();
-        let buffer = if start + len <= ARGS_BYTES {
-            self.bytes.extend_from_slice(bytes);
-            self.bytes.resize((start + len).next_multiple_of(self.align), 0);
-            return Ok(Place {
-                buffer: self.buffer.clone(),
-                offset: start as u64,
-                len: len as u64,
-            });
-        } else {
-            guarded.buffer("rig arguments", len as u64, ARGS_USAGES)?
-        };
-        let mut own = bytes.to_vec();
-        own.resize(len, 0);
-        self.more.push((buffer.clone(), own));
-        Ok(Place { buffer, offset: 0, len: len as u64 })
+        let has_room = |page: &Page| page.bytes.len() + len <= ARGS_BYTES;
+        if !self.pages.last().is_some_and(has_room) {
+            self.pages.push(Page::new(guarded)?);
+        }
+        let page = self.pages.last_mut().expect("there is a page by now");
+        let start = page.bytes.len();
+        page.bytes.extend_from_slice(bytes);
+        page.bytes.resize((start + len).next_multiple_of(self.align).min(ARGS_BYTES), 0);
+        Ok(Place { buffer: page.buffer.clone(), offset: start as u64, len: len as u64 })
     }
 
-    /// Forgets what an earlier submission put down.
-    pub(crate) fn clear(&mut self) {
-        self.bytes.clear();
-        self.more.clear();
+    /// Returns where they end now.
+    pub(crate) fn mark(&self) -> Mark {
+        let last = self.pages.last().map_or(0, |page| page.bytes.len());
+        Mark { pages: self.pages.len(), last }
     }
 
-    /// Writes all of it, ahead of the next submission.
+    /// Forgets what was put down since.
+    pub(crate) fn back_to(&mut self, mark: Mark) {
+        self.pages.truncate(mark.pages);
+        if let Some(page) = self.pages.last_mut() {
+            page.bytes.truncate(mark.last);
+        }
+    }
+
+    /// Writes all of them, ahead of the next submission, and forgets them.
     pub(crate) fn write(&mut self, guarded: &Guarded) {
-        let len = self.bytes.len().min(ARGS_BYTES);
-        if len > 0 {
-            guarded.queue.write_buffer(&self.buffer, 0, &self.bytes[..len]);
+        for page in self.pages.iter().filter(|page| !page.bytes.is_empty()) {
+            guarded.queue.write_buffer(&page.buffer, 0, &page.bytes);
         }
-        for (buffer, bytes) in &self.more {
-            guarded.queue.write_buffer(buffer, 0, bytes);
-        }
+        self.back_to(Mark { pages: 1, last: 0 });
     }
 }
 
@@ -340,6 +351,10 @@ const GROUP: u32 = 256;
 /// The most bytes one dispatch reaches: 65,535 groups of 256 words are just below 64 MiB.
 const STRETCH_MAX: u64 = 32 << 20;
 const SCRATCH_BYTES: u64 = 1 << 20;
+/// The words around the bytes come along.
+const SCRATCH_LEN: u64 = SCRATCH_BYTES + 2 * WORD;
+/// What a device's driver keeps for itself.
+pub(crate) const INTERNAL_BYTES: u64 = SCRATCH_LEN + ARGS_BYTES as u64;
 const ARGS_BYTES: usize = 64 << 10;
 const ARGS_USAGES: BufferUsages =
     BufferUsages::UNIFORM.union(BufferUsages::STORAGE).union(BufferUsages::COPY_DST);

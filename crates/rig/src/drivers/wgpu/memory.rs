@@ -125,6 +125,11 @@ impl Memory {
         }
     }
 
+    /// Whether it is transfer memory.
+    pub(crate) fn is_half(&self) -> bool {
+        matches!(self.store, Store::Half(_))
+    }
+
     /// Returns the buffer over host memory, if it is one.
     pub(crate) fn imported(&self) -> Option<&Buffer> {
         match &self.store {

@@ -36,7 +36,7 @@ use crate::driver::{
     Load, Producer, Queue, Refusal, Region, Stopped, Work,
 };
 use crate::drivers::wgpu::adapter::shares_memory;
-use crate::drivers::wgpu::edge::WORD;
+use crate::drivers::wgpu::edge::{INTERNAL_BYTES, WORD};
 use crate::drivers::wgpu::guarded::Guarded;
 use crate::drivers::wgpu::kernel::Kernel;
 use crate::drivers::wgpu::line::Line;
@@ -120,15 +120,18 @@ struct Gpu {
 
 impl Gpu {
     fn new(guarded: Guarded, info: &AdapterInfo, options: &Options) -> Result<Self, Fault> {
-        let half_bytes = if shares_memory(info) { 4 << 20 } else { 32 << 20 };
+        let largest_bytes = guarded.device.limits().max_buffer_size / WORD * WORD;
+        let half_bytes = if shares_memory(info) { 4 << 20 } else { 32 << 20 }.min(largest_bytes);
+        let memory = import::memory_bytes(&guarded.device);
         let import_align_bytes = match options.maps_host {
             MapsHost::WhereItCan => import::align_bytes(&guarded.device),
             MapsHost::Never => None,
         };
         let architecture = format!("{} ({})", info.name, info.backend);
         let facts = Facts {
-            default_budget_bytes: import::memory_bytes(&guarded.device).unwrap_or(BUDGET_BYTES),
-            largest_bytes: guarded.device.limits().max_buffer_size / WORD * WORD,
+            default_budget_bytes: memory.map_or(BUDGET_BYTES, |all| all - INTERNAL_BYTES.min(all)),
+            internal_bytes: INTERNAL_BYTES,
+            largest_bytes,
             queues: vec![Queue::ALL],
             // A half of the device's own has two buffers, within it together (S7.6).
             piece_bytes: if import_align_bytes.is_some() { half_bytes } else { half_bytes / 2 },
@@ -142,14 +145,15 @@ impl Gpu {
         if options.addressed != Addressed::Never {
             usages |= BufferUsages::MAP_READ | BufferUsages::MAP_WRITE;
         }
-        // From here on, a buffer that cannot be made is one too many.
+        // From here on, a buffer that cannot be made is one too many. This one goes at once.
         if let Err(bad) = guarded.buffer("rig", WORD, usages) {
             return Err(Fault::new(format!("buffers of {usages:?} cannot be made: {bad:?}")));
         }
+        let no_room = |bad| Fault::new(format!("the driver's own buffers cannot be made: {bad:?}"));
         Ok(Self {
             line: Line::new(),
             table: Table::new(usages, half_bytes / 2),
-            encoder: Encoder::new(&guarded),
+            encoder: Encoder::new(&guarded).map_err(no_room)?,
             facts,
             guarded,
         })
@@ -244,6 +248,10 @@ impl Driver for Gpu {
     fn unload(&self, kernel: u64) {
         let kernel = self.encoder.kernels.lock().remove(kernel);
         debug_assert!(kernel.is_some(), "code is unloaded once");
+    }
+
+    fn lacks(&self, work: &Work<'_>) -> Option<Arc<str>> {
+        work::lacks(work, &self.table)
     }
 
     fn hand_over(&self, value: u64, work: &Work<'_>, waits: &[Producer<'_>]) -> HandOver {

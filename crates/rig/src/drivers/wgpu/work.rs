@@ -5,13 +5,13 @@
 
 use crate::driver::{Access, Native, Op, Refusal, Span, Work};
 use crate::drivers::slab::Slab;
-use crate::drivers::wgpu::edge::{Args, Edges, Encoding, Place};
+use crate::drivers::wgpu::edge::{Args, Edges, Encoding, Place, WORD};
 use crate::drivers::wgpu::guarded::{Bad, Guarded};
 use crate::drivers::wgpu::kernel::{Given, Kernel};
 use crate::drivers::wgpu::memory::Table;
 use crate::sync::{MaybeSend, MaybeSync, Mutex};
 use ::wgpu::wgt::BufferTransition;
-use ::wgpu::{BufferUses, CommandBuffer, CommandEncoder, CommandEncoderDescriptor};
+use ::wgpu::{BufferUsages, BufferUses, CommandBuffer, CommandEncoder, CommandEncoderDescriptor};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -22,7 +22,42 @@ pub(crate) struct Encoder {
     /// Guards the loaded kernels.
     pub(crate) kernels: Mutex<Slab<Kernel>>,
     /// Guards the arguments; only the hand-over in progress uses them.
-    args: Mutex<Option<Args>>,
+    args: Mutex<Args>,
+}
+
+/// Returns the usage that a buffer which the program brought lacks for this work. What its own
+/// functions encode is wgpu's to judge.
+pub(crate) fn lacks(work: &Work<'_>, table: &Table) -> Option<Arc<str>> {
+    let span = |at: usize| work.spans.get(at).filter(|span| span.len > 0);
+    let lacking = |at: usize, needed: BufferUsages| {
+        let memory = table.find(span(at)?.region)?;
+        let missing = needed - memory.own()?.usage();
+        (!missing.is_empty()).then(|| Arc::from(format!("the wgpu::Buffer has no {missing:?}")))
+    };
+    // What no pass binds is a half, which takes whole words.
+    let is_half =
+        |at| span(at).and_then(|span| table.find(span.region)).is_some_and(|m| m.is_half());
+    work.parts.iter().find_map(|part| match &part.op {
+        Op::Copy { src, dst } => {
+            let by_copy = is_whole(span(*src)) && is_whole(span(*dst));
+            let by_pass = if by_copy { BufferUsages::empty() } else { BufferUsages::STORAGE };
+            let odd = span(*src).is_some_and(|span| !span.offset.is_multiple_of(WORD));
+            let from = if odd && is_half(*dst) { by_pass } else { BufferUsages::empty() };
+            lacking(*src, from | BufferUsages::COPY_SRC)
+                .or_else(|| lacking(*dst, by_pass | BufferUsages::COPY_DST))
+        }
+        Op::Fill { dst, byte: 0 } if is_whole(span(*dst)) => lacking(*dst, BufferUsages::COPY_DST),
+        Op::Fill { dst, .. } => lacking(*dst, BufferUsages::STORAGE),
+        Op::Launch { buffers, .. } => {
+            buffers.iter().find_map(|at| lacking(*at, BufferUsages::STORAGE))
+        }
+        Op::Load { .. } | Op::Native(_) => None,
+    })
+}
+
+/// Whether wgpu copies these bytes without a pass.
+fn is_whole(span: Option<&Span>) -> bool {
+    span.is_none_or(|span| span.offset.is_multiple_of(WORD) && span.len.is_multiple_of(WORD))
 }
 
 /// Makes native work of a function that encodes commands: passes, copies, anything.
@@ -43,12 +78,12 @@ trait Encodes: Fn(&mut CommandEncoder, &[Place]) + MaybeSend + MaybeSync {}
 impl<T: Fn(&mut CommandEncoder, &[Place]) + MaybeSend + MaybeSync> Encodes for T {}
 
 impl Encoder {
-    pub(crate) fn new(guarded: &Guarded) -> Self {
-        Self {
-            edges: Edges::new(guarded),
+    pub(crate) fn new(guarded: &Guarded) -> Result<Self, Bad> {
+        Ok(Self {
+            edges: Edges::new(guarded)?,
             kernels: Mutex::new(Slab::new()),
-            args: Mutex::new(None),
-        }
+            args: Mutex::new(Args::new(guarded)?),
+        })
     }
 
     /// Encodes a value's work; none where it has no parts.
@@ -61,12 +96,8 @@ impl Encoder {
         if work.parts.is_empty() {
             return Ok(None);
         }
-        let mut kept = self.args.lock();
-        let mut args = match kept.take() {
-            Some(args) => args,
-            None => Args::new(guarded).map_err(Bad::rejected)?,
-        };
-        args.clear();
+        let mut args = self.args.lock();
+        let before = args.mark();
         let encoded = guarded.scoped(|| {
             let mut encoder =
                 guarded.device.create_command_encoder(&CommandEncoderDescriptor::default());
@@ -78,7 +109,9 @@ impl Encoder {
             args.write(guarded);
             Ok(commands)
         });
-        *kept = Some(args);
+        if !matches!(encoded, Ok(Ok(_))) {
+            args.back_to(before);
+        }
         // What a part said of itself is clearer than what wgpu made of it.
         let commands = encoded.unwrap_or_else(Err).map_err(Bad::rejected)?;
         Ok(Some(commands))
