@@ -2,9 +2,10 @@
 //! memory that it addresses while it is mapped, and with host memory that the GPU maps.
 
 use crate::bench::{Bench, span, write};
-use crate::found::driver;
+use crate::found::{driver, options, ready};
 use rig::driver::{Access, Addressed, Driver, Kind, Load, Op, Part};
-use rig::wgpu::{MapsHost, wgsl};
+use rig::drivers;
+use rig::wgpu::{Batching, MapsHost, Options, wgsl};
 use std::sync::Arc;
 
 /// Makes a module of tests: each law on one kind of GPU.
@@ -61,6 +62,12 @@ fn open_mapped() -> Option<Arc<dyn Driver>> {
     driver(Addressed::WhileMapped, MapsHost::Never)
 }
 
+fn open_batching() -> Option<Arc<dyn Driver>> {
+    let options = options("a driver that batches", Addressed::Never)?;
+    let options = Options { batching: Batching::On, ..options };
+    Some(ready(drivers::wgpu::driver(options)).expect("the adapter opens"))
+}
+
 fn open_importing() -> Option<Arc<dyn Driver>> {
     driver(Addressed::Never, MapsHost::WhereItCan)
 }
@@ -68,6 +75,7 @@ fn open_importing() -> Option<Arc<dyn Driver>> {
 device!(apart, crate::contract::open_apart);
 device!(mapped, crate::contract::open_mapped);
 device!(importing, crate::contract::open_importing);
+device!(batching, crate::contract::open_batching);
 
 #[test]
 fn s8_1_a_launch_runs_its_wgsl_with_its_buffers_and_arguments() {

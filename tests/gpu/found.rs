@@ -1,7 +1,7 @@
 //! The GPU that the tests run on.
 
 use rig::driver::{Addressed, Driver, Fault};
-use rig::wgpu::{MapsHost, Options};
+use rig::wgpu::{Batching, MapsHost, Options};
 use rig::{Device, Error, drivers};
 use rig_support::look;
 use std::io::Write;
@@ -25,6 +25,12 @@ pub(crate) fn options(name: &str, addressed: Addressed) -> Option<Options> {
 /// Opens a device under a name that no other test uses.
 pub(crate) fn open(name: &str) -> Option<Device> {
     let options = options(name, Addressed::Never)?;
+    Some(rig::wgpu::open(options).expect("the adapter opens"))
+}
+
+/// Opens a device whose values wait to be submitted together.
+pub(crate) fn open_batching(name: &str) -> Option<Device> {
+    let options = Options { batching: Batching::On, ..options(name, Addressed::Never)? };
     Some(rig::wgpu::open(options).expect("the adapter opens"))
 }
 

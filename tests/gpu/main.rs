@@ -6,6 +6,7 @@
 // Helpers of tests stand outside of them here.
 #![allow(clippy::unwrap_used)]
 
+mod batches;
 #[path = "../contract/bench.rs"]
 mod bench;
 mod contract;

@@ -150,6 +150,17 @@ fn s2_6_a_wait_of_the_host_first_commits_the_awaited_device() {
 }
 
 #[test]
+fn s2_6_a_driver_that_keeps_work_back_is_served_soon_without_a_wait() {
+    let d = Script::new("s2_6 kept back").batches().open();
+    for _ in 0..3 {
+        let served = d.control.count(Call::Service);
+        submit_empty(&d).unwrap();
+        d.control.await_calls(Call::Service, served + 1);
+    }
+    assert_eq!(d.control.committed(), 0);
+}
+
+#[test]
 fn s2_6_a_wait_of_another_queue_first_commits_the_awaited_device() {
     let a = Script::new("s2_6 a").batches().open();
     let b = Script::new("s2_6 b").open();

@@ -190,6 +190,7 @@ impl Script {
     /// Sleeps run only what was committed, and sleeping on more is a violation (S2.6).
     pub fn batches(mut self) -> Self {
         self.batches = true;
+        self.facts.batches = true;
         self
     }
 

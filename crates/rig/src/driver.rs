@@ -40,12 +40,12 @@
 //! | `prepare` | unused | nothing | unused | pipelines, bind layouts | a graph or nothing | bind layouts | nothing |
 //! | `lacks` | nothing | nothing | nothing | a usage | nothing | a usage | nothing |
 //! | `room` | now | now | now | now | the stream's depth | now | a knob |
-//! | `hand_over` | unused | runs the work | unused | encodes into the batch | launches on the stream | encodes, `queue.submit` | queues it |
+//! | `hand_over` | unused | runs the work | unused | encodes, then `queue.submit`, or into the batch | launches on the stream | encodes, `queue.submit` | queues it |
 //! | `commit` | unused | nothing | unused | `queue.submit` of the batch | nothing | fence copy, `mapAsync` | a log line |
 //! | `reached` | 0 | last handed over | 0 | last poll's index | the pinned word, then health | last mapped fence | what ran |
 //! | `wake_at` | unused | at once | unused | kept for `service` | kept for `service` | kept for the fence's promise | kept for the next run |
 //! | `block` | unused | returns | unused | `poll(Wait)` on an index | `cuEventSynchronize` or a spin with sleeps | never called | runs the next work |
-//! | `service` | nothing | nothing | nothing | `poll(Poll)`, wakes | reads the word, wakes | an empty submit every 4 ms | wakes |
+//! | `service` | nothing | nothing | nothing | `poll(Poll)`, wakes, submits an old batch | reads the word, wakes | an empty submit every 4 ms | wakes |
 //! | `health` | well | a panicked launch | well | the lost flag | `cuStreamQuery` | the lost flag | a knob |
 //! | `stop`, `poll_stopped` | never | at once | at once | destroys what it made, waits for the queue | synchronizes, drops the context | destroys what it made | a knob |
 

@@ -183,6 +183,9 @@ fn end<T>(
     // ORDERING: the value stands before the look of `arm`, for the tick's second look.
     fence(Ordering::SeqCst);
     tick::arm(owner);
+    if owner.facts.batches {
+        tick::serve_soon(owner);
+    }
     follow_losses(owner, queued)?;
     if begun.is_some() {
         note(owner, job, point, begun);

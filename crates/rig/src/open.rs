@@ -285,6 +285,7 @@ fn new_owner(
         stop_begun: AtomicBool::new(false),
         stopped: AtomicBool::new(false),
         ticking: AtomicBool::new(false),
+        kept_back: AtomicBool::new(false),
         host,
         driver,
         facts,

@@ -30,6 +30,17 @@ pub(crate) fn arm(owner: &Owner) {
     }
 }
 
+/// Makes the tick serve a driver that may have kept the work back that was just handed over
+/// (S2.6).
+pub(crate) fn serve_soon(owner: &Owner) {
+    // The driver's own lock stands between: either its look found the work, or this one finds that
+    // it has looked.
+    let kept_back = &owner.kept_back;
+    if !kept_back.load(Ordering::Relaxed) && !kept_back.swap(true, Ordering::Relaxed) {
+        poke();
+    }
+}
+
 /// Makes the tick pass now, since somebody left a waker with a driver.
 pub(crate) fn poke() {
     let start = {
@@ -161,7 +172,11 @@ fn serve(owner: &Arc<Owner>) -> Option<Duration> {
     }
     let service = {
         let call = life::InFlight::new(owner).ok()?;
-        call.driver().service()
+        owner.kept_back.store(false, Ordering::Relaxed);
+        let service = call.driver().service();
+        // What it waits for needs no further call.
+        owner.kept_back.store(matches!(service, Ok(Some(_))), Ordering::Relaxed);
+        service
     };
     let wait = match service {
         Ok(wait) => wait,

@@ -22,7 +22,7 @@ use crate::wait;
 use std::any::Any;
 use std::sync::Arc;
 
-pub use crate::drivers::wgpu::{Lent, MapsHost, Options, encode, wgsl};
+pub use crate::drivers::wgpu::{Batching, Lent, MapsHost, Options, encode, wgsl};
 
 /// Returns every adapter of the backends, each of which could be opened: by its name, its backend
 /// and, where several have one name, its address on the bus.

@@ -54,6 +54,8 @@ pub(crate) struct Owner {
     pub(crate) stopped: AtomicBool,
     /// Whether the tick looks at this device.
     pub(crate) ticking: AtomicBool,
+    /// Whether the tick knows that the driver may keep work back.
+    pub(crate) kept_back: AtomicBool,
     /// The host, which pays for Pinned and staging; none on the host itself.
     pub(crate) host: Option<Arc<Owner>>,
 }

@@ -45,6 +45,8 @@ pub struct Facts {
     pub addressed: Addressed,
     /// The alignment host memory needs to be mapped; none if the device maps none.
     pub import_align_bytes: Option<u64>,
+    /// Whether a value's work may wait for a commit, or for a service, before it runs (S8.8).
+    pub batches: bool,
     /// The multiple that its bytes are allocated and copied in.
     pub grain_bytes: u64,
     /// The last value of the timeline before the first submission; 0 but in tests.
@@ -68,6 +70,7 @@ impl Facts {
             hang_ms: None,
             addressed: Addressed::Always,
             import_align_bytes: None,
+            batches: false,
             grain_bytes: 1,
             first_value: 0,
         }

@@ -1,6 +1,7 @@
 //! Adapters: which there are, and which one is opened.
 
 use crate::driver::{Addressed, Fault};
+use crate::drivers::wgpu::batch::Batching;
 use crate::drivers::wgpu::import;
 use ::wgpu::{
     Adapter, AdapterInfo, Backends, BufferUsages, Device, DeviceDescriptor, DeviceType,
@@ -26,6 +27,8 @@ pub struct Options {
     pub addressed: Addressed,
     /// Whether the device maps host memory.
     pub maps_host: MapsHost,
+    /// Whether values' work waits to be submitted together.
+    pub batching: Batching,
     /// What buffers can be used for beside storage and copies. Vertex usage makes wgpu pad them.
     pub usages: BufferUsages,
     /// Features of wgpu that the program's own work needs.
@@ -41,6 +44,7 @@ impl Default for Options {
             backends: Backends::from_env().unwrap_or_default(),
             addressed: Addressed::Never,
             maps_host: MapsHost::default(),
+            batching: Batching::default(),
             usages: BufferUsages::empty(),
             features: Features::empty(),
         }

@@ -88,7 +88,10 @@ impl Guarded {
 
     /// Submits. A device that is lost answers an index that it never hands out, of which the first
     /// [`Guarded::poll`] tells.
-    pub(crate) fn submit(&self, work: Option<CommandBuffer>) -> Result<SubmissionIndex, Refusal> {
+    pub(crate) fn submit(
+        &self,
+        work: impl IntoIterator<Item = CommandBuffer>,
+    ) -> Result<SubmissionIndex, Refusal> {
         let submit = || self.scoped(|| self.queue.submit(work));
         match catch_unwind(AssertUnwindSafe(submit)) {
             Ok(Ok(index)) => Ok(index),

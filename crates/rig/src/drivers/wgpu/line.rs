@@ -48,9 +48,14 @@ impl Line {
         self.word.load(Ordering::Acquire)
     }
 
-    /// Notes a value's submission.
+    /// Notes the submission that ends with a value.
     pub(crate) fn handed_over(&self, value: u64, index: SubmissionIndex, guarded: &Guarded) {
-        self.state.lock().running.push_back((value, index));
+        {
+            // A callback that ran inside the submission may have noted a later one already.
+            let running = &mut self.state.lock().running;
+            let place = running.partition_point(|(at, _)| *at <= value);
+            running.insert(place, (value, index));
+        }
         let hint = Arc::clone(&self.hint);
         guarded.queue.on_submitted_work_done(move || {
             hint.fetch_max(value, Ordering::Relaxed);
@@ -92,6 +97,11 @@ impl Line {
         Ok(self.word())
     }
 
+    /// Whether a submission is noted that ends a value.
+    pub(crate) fn runs(&self, value: u64) -> bool {
+        value <= self.word() || self.state.lock().running.back().is_some_and(|(at, _)| *at >= value)
+    }
+
     /// Blocks until a value may be complete, for `at_most`.
     pub(crate) fn block(
         &self,
@@ -109,7 +119,7 @@ impl Line {
                     self.raise(value, guarded)?;
                 }
             }
-            // Nothing runs: whoever sleeps here waits for a map.
+            // Nothing runs: whoever sleeps here waits for a map, or for a submission's return.
             None => {
                 std::thread::yield_now();
                 guarded.look()?;

@@ -10,7 +10,7 @@ use crate::driver::{Access, Alloc, Ask, Fault, Kind, Region};
 use crate::drivers::slab::Slab;
 use crate::drivers::wgpu::guarded::{Bad, Guarded};
 use crate::drivers::wgpu::import;
-use crate::sync::{AtomicU32, Mutex, Ordering};
+use crate::sync::{AtomicBool, AtomicU32, Mutex, Ordering};
 use ::wgpu::{Buffer, BufferUsages, BufferView, BufferViewMut, MapMode};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
@@ -30,6 +30,8 @@ pub(crate) struct Table {
 #[derive(Debug)]
 pub(crate) struct Memory {
     store: Store,
+    /// Whether the program has the buffer too.
+    outside: AtomicBool,
     /// Guards the map for the host, if there is one.
     map: Mutex<Option<Map>>,
 }
@@ -97,11 +99,14 @@ impl Table {
 
     /// Takes in a buffer that the program brought.
     pub(crate) fn wrap(&self, buffer: Buffer) -> Region {
-        self.enter(Store::Own(buffer))
+        let region = self.enter(Store::Own(buffer));
+        self.find(region).iter().for_each(|memory| memory.set_outside());
+        region
     }
 
     fn enter(&self, store: Store) -> Region {
-        let memory = Arc::new(Memory { store, map: Mutex::new(None) });
+        let outside = AtomicBool::new(false);
+        let memory = Arc::new(Memory { store, outside, map: Mutex::new(None) });
         Region(self.regions.lock().insert(memory), 0)
     }
 
@@ -123,6 +128,16 @@ impl Memory {
             Store::Own(buffer) => Some(buffer),
             Store::Imported(_) | Store::Half(_) => None,
         }
+    }
+
+    /// Notes that the program has the buffer too.
+    pub(crate) fn set_outside(&self) {
+        self.outside.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the program has the buffer too.
+    pub(crate) fn is_outside(&self) -> bool {
+        self.outside.load(Ordering::Relaxed)
     }
 
     /// Whether it is transfer memory.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `adapter` | which GPUs there are, and which one is opened |
 //! | `guarded` | a wgpu device and queue, with every way in which they tell of an error or an end |
+//! | `batch` | values that wait to be submitted together |
 //! | `line` | what was submitted and is not known to be complete |
 //! | `import` | host memory that the device maps, by the platform's own way |
 //! | `memory` | regions, and their maps for the host |
@@ -17,6 +18,7 @@
 //! time. A free drops the buffer; nothing is destroyed that somebody else may have.
 
 mod adapter;
+mod batch;
 mod edge;
 mod guarded;
 #[cfg(any(windows, target_os = "linux", target_os = "android"))]
@@ -36,6 +38,7 @@ use crate::driver::{
     Load, Producer, Queue, Refusal, Region, Stopped, Work,
 };
 use crate::drivers::wgpu::adapter::shares_memory;
+use crate::drivers::wgpu::batch::{Batch, Through};
 use crate::drivers::wgpu::edge::{INTERNAL_BYTES, WORD};
 use crate::drivers::wgpu::guarded::Guarded;
 use crate::drivers::wgpu::kernel::Kernel;
@@ -49,6 +52,7 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 pub use crate::drivers::wgpu::adapter::{MapsHost, Options, adapters};
+pub use crate::drivers::wgpu::batch::Batching;
 pub use crate::drivers::wgpu::edge::Place as Lent;
 pub use crate::drivers::wgpu::kernel::wgsl;
 pub use crate::drivers::wgpu::work::encode;
@@ -114,6 +118,7 @@ struct Gpu {
     facts: Facts,
     guarded: Guarded,
     line: Line,
+    batch: Batch,
     table: Table,
     encoder: Encoder,
 }
@@ -138,6 +143,7 @@ impl Gpu {
             half_bytes,
             addressed: options.addressed,
             import_align_bytes,
+            batches: options.batching == Batching::On,
             grain_bytes: WORD,
             ..Facts::host(&architecture)
         };
@@ -152,11 +158,34 @@ impl Gpu {
         let no_room = |bad| Fault::new(format!("the driver's own buffers cannot be made: {bad:?}"));
         Ok(Self {
             line: Line::new(),
+            batch: Batch::new(options.batching),
             table: Table::new(usages, half_bytes / 2),
             encoder: Encoder::new(&guarded).map_err(no_room)?,
             facts,
             guarded,
         })
+    }
+}
+
+impl Gpu {
+    fn through(&self) -> Through<'_> {
+        Through { encoder: &self.encoder, line: &self.line, guarded: &self.guarded }
+    }
+
+    /// Takes a value's work: submits it, or lets it wait for others.
+    fn take(&self, value: u64, work: &Work<'_>) -> Result<(), Refusal> {
+        let encode = || self.encoder.encode(work, &self.table, &self.guarded);
+        if self.batch.is_on() && !work::is_open(work, &self.table) {
+            let _order = self.batch.in_order();
+            let commands = encode()?;
+            return self.batch.add(value, commands, self.through()).map_err(Refusal::Fault);
+        }
+        // Nobody else hands anything over meanwhile, so nothing comes to wait.
+        self.batch.send(self.through()).map_err(Refusal::Fault)?;
+        let commands = encode()?;
+        let index = self.through().submit(commands)?;
+        self.line.handed_over(value, index, &self.guarded);
+        Ok(())
     }
 }
 
@@ -180,6 +209,9 @@ impl Driver for Gpu {
 
     fn lend(&self, region: Region) -> Option<Object> {
         let memory = self.table.find(region)?;
+        memory.set_outside();
+        // What waits is ahead of all that the program does with it. A fault is found by the next.
+        let _ = self.batch.send(self.through());
         memory.own().map(|buffer| Object(Arc::new(buffer.clone())))
     }
 
@@ -197,6 +229,8 @@ impl Driver for Gpu {
     }
 
     fn begin_access(&self, region: Region, access: Access) -> Result<(), Fault> {
+        // A submission of what waits could not name memory that is being mapped.
+        self.batch.send(self.through())?;
         match self.table.find(region) {
             Some(memory) => memory.begin(access, &self.guarded),
             None => Err(self.guarded.lose("a region that is gone was to be mapped")),
@@ -259,25 +293,24 @@ impl Driver for Gpu {
         if let Err(fault) = self.guarded.check() {
             return HandOver::Fault(fault);
         }
-        let commands = match self.encoder.encode(work, &self.table, &self.guarded) {
-            Ok(commands) => commands,
-            Err(Refusal::Rejected(why)) => return HandOver::Rejected(why),
-            Err(Refusal::Fault(fault)) => return HandOver::Fault(fault),
-        };
-        match self.guarded.submit(commands) {
-            Ok(index) => {
-                self.line.handed_over(value, index, &self.guarded);
-                HandOver::Done
-            }
+        match self.take(value, work) {
+            Ok(()) => HandOver::Done,
             Err(Refusal::Rejected(why)) => HandOver::Rejected(why),
             Err(Refusal::Fault(fault)) => HandOver::Fault(fault),
         }
     }
 
+    fn commit(&self, _: u64) -> Result<(), Fault> {
+        self.batch.send(self.through())
+    }
+
     fn reached(&self) -> Result<u64, Fault> {
         // After the end nothing is raised any more.
         match self.guarded.check() {
-            Ok(()) => self.line.look(&self.guarded),
+            Ok(()) => {
+                self.batch.send_old(self.through())?;
+                self.line.look(&self.guarded)
+            }
             Err(_) if self.line.is_stopped() => Ok(self.line.word()),
             Err(fault) => Err(fault),
         }
@@ -288,16 +321,20 @@ impl Driver for Gpu {
     }
 
     fn block(&self, value: u64, at_most: Duration) -> Result<(), Fault> {
+        if self.batch.is_on() && !self.line.runs(value) {
+            self.batch.note_sending(self.through())?;
+        }
         self.line.block(value, at_most, &self.guarded)
     }
 
     fn service(&self) -> Result<Option<Duration>, Fault> {
+        let waits = self.batch.send_old(self.through())?;
         if !self.line.is_awaited() {
-            return Ok(None);
+            return Ok(waits);
         }
         self.guarded.look()?;
         self.line.look(&self.guarded)?;
-        Ok(self.line.wake().then_some(SERVICE))
+        Ok(if self.line.wake() { Some(SERVICE) } else { waits })
     }
 
     fn health(&self) -> Result<(), Fault> {
@@ -305,6 +342,7 @@ impl Driver for Gpu {
     }
 
     fn stop(&self) {
+        self.batch.stop();
         self.line.stop();
     }
 

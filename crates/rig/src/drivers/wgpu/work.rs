@@ -25,6 +25,14 @@ pub(crate) struct Encoder {
     args: Mutex<Args>,
 }
 
+/// Whether the program may do something to the memory or the commands of this work that makes wgpu
+/// refuse them later, or count on their place in the queue.
+pub(crate) fn is_open(work: &Work<'_>, table: &Table) -> bool {
+    let own = |part: &crate::driver::Part| matches!(part.op, Op::Native(_));
+    let open = |span: &Span| table.find(span.region).is_some_and(|memory| memory.is_outside());
+    work.parts.iter().any(own) || work.spans.iter().any(open)
+}
+
 /// Returns the usage that a buffer which the program brought lacks for this work. What its own
 /// functions encode is wgpu's to judge.
 pub(crate) fn lacks(work: &Work<'_>, table: &Table) -> Option<Arc<str>> {
@@ -86,7 +94,13 @@ impl Encoder {
         })
     }
 
-    /// Encodes a value's work; none where it has no parts.
+    /// Writes the arguments of what was encoded, ahead of its submission.
+    pub(crate) fn write_args(&self, guarded: &Guarded) -> Result<(), Bad> {
+        let mut args = self.args.lock();
+        guarded.scoped(|| args.write(guarded))
+    }
+
+    /// Encodes a value's work; none where it has no parts. Its arguments are still to be written.
     pub(crate) fn encode(
         &self,
         work: &Work<'_>,
@@ -105,9 +119,7 @@ impl Encoder {
             let mut parts = work.parts.iter();
             parts.try_for_each(|part| self.part(&part.op, work.spans, table, &mut to))?;
             show_host(&mut encoder, work.spans, table);
-            let commands = encoder.finish();
-            args.write(guarded);
-            Ok(commands)
+            Ok(encoder.finish())
         });
         if !matches!(encoded, Ok(Ok(_))) {
             args.back_to(before);
