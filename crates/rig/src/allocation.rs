@@ -149,11 +149,6 @@ impl Allocation {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Whether the program brought the memory.
-    pub(crate) fn is_wrapped(&self) -> bool {
-        self.memory == Memory::Wrapped
-    }
-
     /// Returns the bytes that its payer is charged.
     pub(crate) fn charged(&self) -> u64 {
         match self.memory {

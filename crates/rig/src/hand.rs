@@ -7,7 +7,7 @@
 //! nothing. Any thread may call it.
 
 use crate::allocation::owner::{Owner, Release};
-use crate::allocation::{Allocation, Ref};
+use crate::allocation::{Allocation, Memory, Ref};
 use crate::buffer::Buffer;
 use crate::claim::{Answer, Ask, Pass};
 use crate::driver::{HandOver, Producer, Room, Work};
@@ -79,8 +79,8 @@ pub(crate) struct Job<'a, T> {
 ///
 /// # Errors
 ///
-/// `Lost`, `Unsupported` for wrapped memory that lacks something, `Misuse::Busy` beside a running closure, `Misuse::Dead`, `Misuse::Rejected`,
-/// `Misuse::TooLarge`.
+/// `Lost`, `Unsupported` for wrapped memory that lacks something, `Misuse::Busy` beside a running
+/// closure, `Misuse::Dead`, `Misuse::Rejected`, `Misuse::TooLarge`.
 pub(crate) async fn hand_over<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> Result<Point> {
     let begun = profile::begin();
     check_wrapped(owner, job)?;
@@ -121,7 +121,7 @@ pub(crate) fn hand_over_now<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> Res
 
 /// Refuses work that memory which the program brought cannot serve (S4.4).
 fn check_wrapped<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> Result<()> {
-    if !job.touches.iter().any(|touch| touch.at().is_wrapped()) {
+    if !job.touches.iter().any(|touch| touch.at().memory == Memory::Wrapped) {
         return Ok(());
     }
     let lacks = InFlight::new(owner)?.driver().lacks(&job.work);

@@ -68,9 +68,6 @@ pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
 #[cfg(not(rig_loom))]
 pub(crate) use parking_lot::{Mutex, MutexGuard};
 
-#[cfg(all(not(rig_loom), feature = "wgpu"))]
-pub(crate) use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
-
 #[cfg(rig_loom)]
 pub(crate) use loom::sync::MutexGuard;
 

@@ -13,8 +13,9 @@ use crate::driver::{Fault, Refusal};
 use crate::drivers::wgpu::guarded::{Bad, Guarded};
 use crate::drivers::wgpu::line::Line;
 use crate::drivers::wgpu::work::Encoder;
-use crate::sync::{Mutex, ReentrantMutex, ReentrantMutexGuard, now_ns};
+use crate::sync::{Mutex, now_ns};
 use ::wgpu::CommandBuffer;
+use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
 use std::time::Duration;
 
 /// Whether values' work waits to be submitted together.
@@ -33,7 +34,7 @@ pub enum Batching {
 #[derive(Debug)]
 pub(crate) struct Batch {
     batching: Batching,
-    /// Keeps submissions in the order of their values.
+    /// Guards the order of submissions, which is that of their values.
     order: ReentrantMutex<()>,
     /// Guards what waits.
     waiting: Mutex<Waiting>,
