@@ -8,6 +8,7 @@ mod claims;
 mod command;
 mod dev;
 mod ending;
+mod faulty;
 mod heap;
 mod make;
 mod moves;

@@ -62,7 +62,8 @@ impl Operation {
 }
 
 /// All of them.
-pub(crate) const OPERATIONS: &[&[Operation]] = &[CREATES, COPIES, HOST_ACCESSES, WORK, RETURNS];
+pub(crate) const OPERATIONS: &[&[Operation]] =
+    &[CREATES, COPIES, HOST_ACCESSES, FILES, WORK, RETURNS];
 
 const CREATES: &[Operation] = &[
     Operation::new("create", |_| Things::default(), create),
@@ -148,6 +149,41 @@ const HOST_ACCESSES: &[Operation] = &[
         |scene| used(scene, on_d(scene, BIG)),
         |_, things| things.buffers[0].wait(Use::Write),
     ),
+];
+
+const FILES: &[Operation] = &[
+    Operation::new(
+        "create and open a file",
+        |_| Things::default(),
+        |scene, things| {
+            things.buffers.push(scene.try_file(BIG)?);
+            Ok(())
+        },
+    ),
+    Operation::copies("copy: file to host", |scene| {
+        let file = scene.file(BIG);
+        file.fill(3).unwrap();
+        Things::of([file, host_buffer().buffers[0].view(0, BIG).unwrap()])
+    }),
+    Operation::copies("copy: host to file", |scene| {
+        Things::of([host_buffer().buffers[0].view(0, BIG).unwrap(), scene.file(BIG)])
+    }),
+    Operation::copies("copy: file to file", |scene| {
+        let file = scene.file(BIG);
+        file.fill(3).unwrap();
+        Things::of([file, scene.file(BIG)])
+    }),
+    Operation::new(
+        "blit to, file",
+        |scene| {
+            let file = scene.file(BIG);
+            file.fill(1).unwrap();
+            Things::of([file])
+        },
+        blit_to,
+    ),
+    Operation::new("blit from, file", |scene| Things::of([scene.file(BIG)]), blit_from),
+    Operation::new("fill, file", |scene| Things::of([scene.file(BIG)]), fill),
 ];
 
 const WORK: &[Operation] = &[
