@@ -18,7 +18,7 @@ use crate::measure::{allocations, instructions, is_quick};
 #[global_allocator]
 static ALLOCATOR: allocations::Counting = allocations::Counting;
 
-/// A path that is measured in time, instructions and allocations.
+/// A path that is measured in time, instructions, atomic operations and allocations.
 pub(crate) struct Path {
     /// The goal's number.
     pub(crate) number: &'static str,
@@ -26,8 +26,11 @@ pub(crate) struct Path {
     /// The floor's name, and what the ratio to it has to be.
     pub(crate) floor: &'static str,
     pub(crate) goal: Goal,
-    /// What the instructions of one run have to be.
+    /// What the instructions and the atomic operations of one run have to be.
     pub(crate) instructions: Goal,
+    pub(crate) atomics: Goal,
+    /// The function inside of which they are counted, if not all of a run counts.
+    pub(crate) within: Option<&'static str>,
     /// Makes rig's side, and the floor's.
     pub(crate) rig: fn() -> Side<'static>,
     pub(crate) bound: fn() -> Side<'static>,
@@ -39,7 +42,8 @@ fn paths() -> Vec<Path> {
 
 fn main() {
     if let Some((row, runs)) = instructions::asked() {
-        let path = paths().into_iter().find(|path| path.what == row).expect("a row of this bench");
+        let mut all = paths().into_iter().chain(create::counted_paths());
+        let path = all.find(|path| path.what == row).expect("a row of this bench");
         (path.rig)()(runs);
         return;
     }
@@ -51,7 +55,7 @@ fn main() {
         Row::print_ratio(path.number, path.what.into(), path.goal, &times[0], floor);
     }
     create::live();
-    create::batches();
+    create::drains();
     submit::each();
     threads::run();
     counts();
@@ -59,13 +63,14 @@ fn main() {
 
 /// Counts what time hides: heap allocations, bookkeeping, instructions.
 fn counts() {
-    head("Hot paths: heap allocations and instructions a run");
+    head("Hot paths: heap allocations, instructions and atomic operations a run");
     create::bookkeeping();
     let row = |path: &Path, unit, figure, goal| {
         let what = path.what.to_owned();
         Row { number: path.number, what, unit, figure, goal, rig: None, floor: None }.print();
     };
-    for path in paths() {
+    // A side that counts one function only allocates outside of it.
+    for path in paths().into_iter().filter(|path| path.within.is_none()) {
         let mut side = (path.rig)();
         side(100);
         let count = allocations::count_in(|| {
@@ -78,9 +83,11 @@ fn counts() {
         return;
     }
     let runs = if is_quick() { 2_000 } else { 20_000 };
-    for path in paths() {
-        if let Some(count) = instructions::of(path.what, runs) {
-            row(&path, "instructions", count, path.instructions);
+    for path in paths().into_iter().chain(create::counted_paths()) {
+        let runs = if path.within == Some("drain_all") { 200_000 } else { runs };
+        if let Some(cost) = instructions::of(path.what, path.within, runs) {
+            row(&path, "instructions", cost.instructions, path.instructions);
+            row(&path, "atomic operations", cost.atomics, path.atomics);
         }
     }
 }
