@@ -43,6 +43,12 @@ pub(crate) fn open_mapped(name: &str) -> Option<Device> {
     }
 }
 
+/// Opens a device of each kind: whose memory the host never addresses, and does while it is mapped.
+pub(crate) fn open_each(name: &str) -> Vec<Device> {
+    let apart = open(&format!("{name}, apart"));
+    apart.into_iter().chain(open_mapped(&format!("{name}, mapped"))).collect()
+}
+
 /// Opens a device that maps host memory, or says aloud that the GPU maps none.
 pub(crate) fn open_importing(name: &str) -> Option<Device> {
     let options = Options { maps_host: MapsHost::WhereItCan, ..options(name, Addressed::Never)? };
@@ -64,11 +70,16 @@ pub(crate) fn driver(addressed: Addressed, maps_host: MapsHost) -> Option<Arc<dy
 
 /// Says aloud that a test is skipped, or fails where it is required.
 fn skip<T>(why: &str) -> Option<T> {
+    skipped(why);
+    None
+}
+
+/// Says aloud that a test is skipped, or fails where it is required.
+pub(crate) fn skipped(why: &str) {
     let required = std::env::var("RIG_REQUIRE").unwrap_or_default();
     assert!(!required.split(',').any(|word| word == "wgpu"), "{why}");
     // Past what the harness keeps of tests that pass.
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
-    None
 }
 
 /// Returns the answer of a future that natively never waits.

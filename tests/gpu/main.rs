@@ -12,11 +12,16 @@ mod bench;
 mod contract;
 mod copies;
 mod found;
+mod gate;
 mod interop;
+mod large;
 // Some laws are those of other drivers.
 #[allow(dead_code)]
 #[path = "../contract/laws.rs"]
 mod laws;
 mod loops;
 mod loss;
+mod pending;
+mod process;
+mod threads;
 mod vectors;

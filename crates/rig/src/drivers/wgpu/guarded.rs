@@ -3,13 +3,15 @@
 //! wgpu tells of a mistake through error scopes of the calling thread, of a refused allocation the
 //! same way, and of a loss in four: a callback, which only devices that rig opened have; a panic of
 //! a poll; a submission whose index was never handed out; a map that fails. Whoever finds one
-//! notes it here, the first reason stays, and nothing counts as complete from then on (S2.9). Any
-//! thread may call anything; no lock is held.
+//! notes it here, the first reason stays, and nothing counts as complete from then on (S2.9). A
+//! device that the program destroys may still run what it took. Any thread may call anything; no
+//! lock is held.
 
 use crate::driver::{Fault, Refusal};
+use crate::sync::{AtomicU64, Ordering, now_ns};
 use ::wgpu::{
     Backend, Buffer, BufferDescriptor, BufferUsages, CommandBuffer, Device, Error, ErrorFilter,
-    PollError, PollStatus, PollType, Queue, SubmissionIndex,
+    MapMode, PollError, PollStatus, PollType, Queue, SubmissionIndex,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -26,6 +28,19 @@ pub(crate) struct Guarded {
     loss: Arc<OnceLock<Fault>>,
     /// Whether a removed device shows all of its work as complete.
     shows_lost_as_done: bool,
+    /// When the device was probed last.
+    probed_ns: AtomicU64,
+}
+
+/// What wgpu knows of a submission.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Asked {
+    Complete,
+    Running,
+    /// It was never taken, since the device had ended before; why.
+    Untaken(String),
+    /// The device is gone with all of its work; why.
+    Gone(String),
 }
 
 /// What a call came to that wgpu answered with an error.
@@ -64,7 +79,8 @@ impl Guarded {
     /// Takes a device that a program opened, whose callbacks stay the program's (S12.1).
     pub(crate) fn adopted(device: Device, queue: Queue) -> Self {
         let shows_lost_as_done = device.adapter_info().backend == Backend::Dx12;
-        Self { device, queue, loss: Arc::default(), shows_lost_as_done }
+        let probed_ns = AtomicU64::new(now_ns());
+        Self { device, queue, loss: Arc::default(), shows_lost_as_done, probed_ns }
     }
 
     /// Whether the device is well, as far as is known.
@@ -107,18 +123,53 @@ impl Guarded {
     /// with the fence cannot meet.
     pub(crate) fn poll(&self, index: &SubmissionIndex, at_most: Duration) -> Result<bool, Fault> {
         self.check()?;
+        match self.ask(index, at_most) {
+            Asked::Complete => Ok(true),
+            Asked::Running => self.probe().map(|()| false),
+            Asked::Untaken(why) | Asked::Gone(why) => Err(self.lose(&why)),
+        }
+    }
+
+    /// Waits for a submission, for `at_most`, also on a device that has ended.
+    pub(crate) fn ask(&self, index: &SubmissionIndex, at_most: Duration) -> Asked {
         let submission_index = Some(index.clone());
         let wait = PollType::Wait { submission_index, timeout: Some(at_most) };
         match catch_unwind(AssertUnwindSafe(|| self.device.poll(wait))) {
-            Ok(Ok(_)) => Ok(true),
-            Ok(Err(PollError::Timeout)) => Ok(false),
-            Ok(Err(error)) => Err(self.lose(&format!("the device took no work: {error}"))),
+            Ok(Ok(_)) => Asked::Complete,
+            Ok(Err(PollError::Timeout)) => Asked::Running,
+            Ok(Err(error)) => Asked::Untaken(format!("the device took no work: {error}")),
             Err(panic) => match text_of(&*panic) {
                 // The queue is empty, so it is complete: the wait ended just then.
-                text if text.starts_with(EMPTY_BUT_BEHIND) => Ok(true),
-                text => Err(self.lose(&text)),
+                text if text.starts_with(EMPTY_BUT_BEHIND) => Asked::Complete,
+                text => Asked::Gone(text),
             },
         }
+    }
+
+    /// Finds out, every 100 ms, whether the program destroyed the device. wgpu tells of that only
+    /// once all that it took is over, but refuses a map at once. Whoever waits calls this.
+    pub(crate) fn probe(&self) -> Result<(), Fault> {
+        self.check()?;
+        let (now, last) = (now_ns(), self.probed_ns.load(Ordering::Relaxed));
+        if now.saturating_sub(last) < PROBE_NS {
+            return Ok(());
+        }
+        self.probed_ns.store(now, Ordering::Relaxed);
+        let refused = Arc::new(AtomicU64::new(0));
+        let tell = Arc::clone(&refused);
+        let usage = BufferUsages::MAP_READ | BufferUsages::COPY_DST;
+        let ask = BufferDescriptor { label: None, size: 4, usage, mapped_at_creation: false };
+        let asked = self.scoped(|| {
+            let buffer = self.device.create_buffer(&ask);
+            let tell = move |mapped: Result<_, _>| {
+                tell.store(u64::from(mapped.is_err()), Ordering::Relaxed);
+            };
+            buffer.map_async(MapMode::Read, .., tell);
+            buffer
+        });
+        // What a device without room makes is refused too.
+        let refused = refused.load(Ordering::Relaxed) == 1 && asked != Err(Bad::Room);
+        if refused { Err(self.lose("the device was destroyed")) } else { Ok(()) }
     }
 
     /// Lets wgpu map what can be mapped now, and tell what it has to tell; answers whether all that
@@ -177,6 +228,8 @@ fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     one_line(text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a poll panicked"))
 }
+
+const PROBE_NS: u64 = 100_000_000;
 
 /// How wgpu's panic begins that says that the queue is empty, and its fence was behind before.
 const EMPTY_BUT_BEHIND: &str = "If the queue is empty, the current submission index";

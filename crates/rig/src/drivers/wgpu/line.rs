@@ -7,7 +7,7 @@
 //! leaf lock, under which nothing is polled and nobody is woken.
 
 use crate::driver::Fault;
-use crate::drivers::wgpu::guarded::Guarded;
+use crate::drivers::wgpu::guarded::{Asked, Guarded};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use ::wgpu::SubmissionIndex;
 use std::collections::VecDeque;
@@ -179,9 +179,16 @@ impl Line {
 
     /// Whether what was submitted is over, whatever came of it.
     pub(crate) fn is_over(&self, guarded: &Guarded) -> bool {
-        let last = self.state.lock().running.back().cloned();
-        // A device that is lost runs nothing any more.
-        last.is_none_or(|(_, index)| guarded.poll(&index, STOP).unwrap_or(true))
+        loop {
+            let last = self.state.lock().running.back().cloned();
+            let Some((value, index)) = last else { return true };
+            match guarded.ask(&index, STOP) {
+                Asked::Complete | Asked::Gone(_) => return true,
+                Asked::Running => return false,
+                // What a device took before it was destroyed may still run.
+                Asked::Untaken(_) => self.state.lock().running.retain(|(at, _)| *at != value),
+            }
+        }
     }
 }
 

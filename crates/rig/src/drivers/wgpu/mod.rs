@@ -247,6 +247,7 @@ impl Driver for Gpu {
         self.guarded.look()?;
         let answer = memory.poll(&self.guarded);
         if answer.is_pending() {
+            self.guarded.probe()?;
             self.line.wake_mapped(waker);
         }
         answer
@@ -334,7 +335,11 @@ impl Driver for Gpu {
         }
         self.guarded.look()?;
         self.line.look(&self.guarded)?;
-        Ok(if self.line.wake() { Some(SERVICE) } else { waits })
+        if !self.line.wake() {
+            return Ok(waits);
+        }
+        self.guarded.probe()?;
+        Ok(Some(SERVICE))
     }
 
     fn health(&self) -> Result<(), Fault> {
