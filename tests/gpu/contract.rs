@@ -1,8 +1,9 @@
 //! The laws of `rig::driver::Driver` on a GPU, with memory that the host never addresses, with
-//! memory that it addresses while it is mapped, and with host memory that the GPU maps.
+//! memory that it addresses while it is mapped, with host memory that the GPU maps, with values
+//! that are submitted together, and on GL.
 
 use crate::bench::{Bench, span, write};
-use crate::found::{driver, options, ready};
+use crate::found::{driver, driver_on_gl, options, ready};
 use rig::driver::{Access, Addressed, Driver, Kind, Load, Op, Part};
 use rig::drivers;
 use rig::wgpu::{Batching, MapsHost, Options, wgsl};
@@ -76,26 +77,29 @@ device!(apart, crate::contract::open_apart);
 device!(mapped, crate::contract::open_mapped);
 device!(importing, crate::contract::open_importing);
 device!(batching, crate::contract::open_batching);
+device!(on_gl, crate::found::driver_on_gl);
 
 #[test]
 fn s8_1_a_launch_runs_its_wgsl_with_its_buffers_and_arguments() {
-    let Some(driver) = open_apart() else { return };
-    let bench = Bench::new(&move || Arc::clone(&driver));
-    let Load::Ready { kernel, code_bytes: 0 } = bench.driver.load(&wgsl(ADD, "add")) else {
-        panic!("it is valid WGSL");
-    };
-    let (a, b) = (bench.alloc(16), bench.alloc(16));
-    bench.put(a, 0, bytes_of([1, 2, 3, 4]).as_slice());
-    let args = 10_u32.to_ne_bytes().to_vec();
-    let op = Op::Launch { kernel, groups: [4, 1, 1], args, args_span: None, buffers: vec![0, 1] };
-    let parts = [Part { queue: 0, after: vec![], op }];
-    for _ in 0..2 {
-        bench.run(&parts, &[span(a, 0, 16), write(b, 0, 16)]);
+    let opened = [open_apart(), open_mapped(), open_importing(), open_batching(), driver_on_gl()];
+    for driver in opened.into_iter().flatten() {
+        let bench = Bench::new(&move || Arc::clone(&driver));
+        let Load::Ready { kernel, code_bytes: 0 } = bench.driver.load(&wgsl(ADD, "add")) else {
+            panic!("it is valid WGSL");
+        };
+        let (a, b) = (bench.alloc(16), bench.alloc(16));
+        bench.put(a, 0, bytes_of([1, 2, 3, 4]).as_slice());
+        let (groups, args) = ([4, 1, 1], 10_u32.to_ne_bytes().to_vec());
+        let op = Op::Launch { kernel, groups, args, args_span: None, buffers: vec![0, 1] };
+        let parts = [Part { queue: 0, after: vec![], op }];
+        for _ in 0..2 {
+            bench.run(&parts, &[span(a, 0, 16), write(b, 0, 16)]);
+        }
+        assert_eq!(bench.get(b, 0, 16), bytes_of([22, 24, 26, 28]));
+        bench.driver.unload(kernel);
+        bench.free(a);
+        bench.free(b);
     }
-    assert_eq!(bench.get(b, 0, 16), bytes_of([22, 24, 26, 28]));
-    bench.driver.unload(kernel);
-    bench.free(a);
-    bench.free(b);
 }
 
 #[test]

@@ -68,6 +68,19 @@ pub(crate) fn driver(addressed: Addressed, maps_host: MapsHost) -> Option<Arc<dy
     }
 }
 
+/// Opens a driver on GL alone, with no window system behind it.
+pub(crate) fn driver_on_gl() -> Option<Arc<dyn Driver>> {
+    let (name, backends) = (Arc::from("a driver on GL"), Backends::GL);
+    let options = Options { name, backends, maps_host: MapsHost::Never, ..Options::default() };
+    match ready(drivers::wgpu::driver(options)) {
+        Ok(driver) => Some(driver),
+        Err(Fault(why)) => {
+            skipped_unless("gl", &why);
+            None
+        }
+    }
+}
+
 /// Says aloud that a test is skipped, or fails where it is required.
 fn skip<T>(why: &str) -> Option<T> {
     skipped(why);
@@ -76,8 +89,12 @@ fn skip<T>(why: &str) -> Option<T> {
 
 /// Says aloud that a test is skipped, or fails where it is required.
 pub(crate) fn skipped(why: &str) {
+    skipped_unless("wgpu", why);
+}
+
+fn skipped_unless(word: &str, why: &str) {
     let required = std::env::var("RIG_REQUIRE").unwrap_or_default();
-    assert!(!required.split(',').any(|word| word == "wgpu"), "{why}");
+    assert!(!required.split(',').any(|required| required == word), "{why}");
     // Past what the harness keeps of tests that pass.
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }

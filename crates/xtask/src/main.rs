@@ -19,6 +19,7 @@ mod rows;
 mod setup;
 mod step;
 mod tests;
+mod validation;
 mod wasm;
 mod workspace;
 
@@ -42,6 +43,7 @@ fn steps(arguments: &[String]) -> Option<Vec<Step>> {
         ["wasm"] => vec![wasm::CHECK],
         ["loom"] => vec![loom::STEP],
         ["miri"] => vec![miri::STEP],
+        ["validation"] => vec![validation::STEP],
         ["test"] => every_step(),
         ["bench"] => vec![bench::FULL],
         ["bench", "--quick"] => vec![bench::QUICK],
@@ -61,6 +63,7 @@ fn every_step() -> Vec<Step> {
         tests::TESTS,
         tests::DOC_TESTS,
         tests::EXAMPLES,
+        Step { sum: Sum::Apart, ..validation::STEP },
         loom::STEP,
         Step { sum: Sum::Apart, ..miri::STEP },
     ]
@@ -70,10 +73,12 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
   setup            looks for the tools that the other tasks need, and installs them where it can
   check            format, clippy, tidy, docs, clippy for browsers
-  test             everything: setup, check, wasm, tests, doc tests, examples, loom, miri
+  test             everything: setup, check, wasm, tests, doc tests, examples, validation,
+                   loom, miri
   wasm             clippy for browsers
   loom             the model checker on claims, stamps, the turn and loss
   miri             memory checks of rows 0 to 3 and the access paths
+  validation       the tests of GPUs under Vulkan's validation layer
   bench [--quick]  the benchmarks, written to crates/rig/benches/results
 ";
 
@@ -83,7 +88,8 @@ mod usage_tests {
 
     #[test]
     fn every_task_of_the_usage_text_has_steps_and_nothing_else_has() {
-        for task in ["setup", "check", "test", "wasm", "loom", "miri", "bench", "bench --quick"] {
+        let other = ["wasm", "loom", "miri", "validation", "bench", "bench --quick"];
+        for task in ["setup", "check", "test"].into_iter().chain(other) {
             let words: Vec<String> = task.split(' ').map(String::from).collect();
             assert!(steps(&words).is_some_and(|steps| !steps.is_empty()), "{task}");
         }

@@ -14,7 +14,10 @@ pub(crate) const DOC_TESTS: Step = Step { name: "doc tests", sum: Sum::Counts, r
 pub(crate) const EXAMPLES: Step = Step { name: "examples", sum: Sum::Counts, run: examples };
 
 fn tests(workspace: &Workspace) -> Result<Found, Failure> {
-    run_tests(workspace.cargo().args(["test", "--workspace", "--tests", "--no-fail-fast"]))
+    let mut command = workspace.cargo();
+    command.args(["test", "--workspace", "--tests", "--no-fail-fast"]);
+    // The tests under a validation layer are a step of their own.
+    run_tests(command.env("WGPU_VALIDATION", "0"))
 }
 
 fn doc_tests(workspace: &Workspace) -> Result<Found, Failure> {
