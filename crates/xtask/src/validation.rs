@@ -1,7 +1,7 @@
 //! The tests of GPUs under Vulkan's validation layer, which has to say nothing.
 //!
-//! The layer of the system is used, else one that apt-get downloads, which installs nothing: a layer
-//! that is installed would look at every debug build of every program that uses wgpu.
+//! The layer of the system is used, else one that apt-get downloads, which installs nothing: a
+//! layer that is installed would look at every debug build of every program that uses wgpu.
 
 use crate::step::{Failure, Found, Step, Sum, Tests};
 use crate::workspace::{Workspace, answer, shown};
