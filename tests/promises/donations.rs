@@ -252,3 +252,17 @@ fn s5_7_sharing_and_lending_under_an_exclusive_claim_are_busy() {
     let _claim = y.claim_read().unwrap();
     y.share().unwrap();
 }
+
+#[test]
+fn s5_5_what_was_exported_under_the_claim_is_not_taken_over() {
+    let b = host_buffer_of(&[1; 64]);
+    let first = Claims::with(&[], &[&[&b]], |claims| {
+        let first = claims.consume(&b, "first").unwrap();
+        drop(first.export().unwrap());
+        assert_eq!(misuse(claims.consume(&first, "second")), Misuse::Busy);
+        first
+    })
+    .unwrap();
+    first.write(|_| ()).expect("everything was released");
+    first.free().unwrap();
+}

@@ -227,6 +227,8 @@ fn judge(word: u64, ask: Ask, pass: Pass) -> (Answer, u64) {
             momentary || word & MOVER_WRITE != 0 || MOVER_READ.of(word) > 0,
         ),
         Ask::Export => (exclusive || reading || writing, momentary),
+        // An export made under the exclusive claim keeps its bytes where they are (S5.5).
+        Ask::Free if pass == Pass::Exclusive && word & OUTSIDE != 0 => (true, false),
         Ask::Free => (exclusive || kept || reading || writing, momentary),
     };
     // A full count refuses the host, and makes device work wait, which is never refused by timing.
@@ -528,6 +530,15 @@ mod tests {
     }
 
     #[test]
+    fn s5_5_what_was_exported_under_the_exclusive_claim_is_not_taken_over() {
+        let claims = holding(&[Ask::KeptExclusive]);
+        assert_eq!(claims.ask(Ask::Export, Pass::Exclusive), Answer::Granted);
+        assert_eq!(claims.ask(Ask::Free, Pass::Exclusive), Answer::Busy);
+        assert!(!claims.release(Ask::KeptExclusive));
+        assert_eq!(claims.ask(Ask::Free, Pass::No), Answer::Granted, "its export keeps the bytes");
+    }
+
+    #[test]
     fn s5_3_a_read_becomes_exclusive_only_alone_and_inside_the_claims() {
         for other in HELD.into_iter().filter(|other| cell(*other, Ask::KeptRead) == Answer::Granted)
         {
@@ -793,6 +804,21 @@ mod loom_tests {
                 assert_eq!(memory.claims.is_dead(), freed == Answer::Granted);
             });
         }
+    }
+
+    #[test]
+    fn s5_5_under_one_exclusive_claim_an_export_and_a_consume_are_never_both_granted() {
+        loom::model(|| {
+            let memory = Memory::new();
+            assert_eq!(memory.claims.ask(Ask::KeptExclusive, Pass::No), Answer::Granted);
+            let other = Arc::clone(&memory);
+            let exporting = thread::spawn(move || other.claims.ask(Ask::Export, Pass::Exclusive));
+            let consumed = memory.claims.ask(Ask::Free, Pass::Exclusive);
+            match (exporting.join().unwrap(), consumed) {
+                (Answer::Granted, Answer::Busy) | (Answer::Dead, Answer::Granted) => {}
+                both => panic!("{both:?}"),
+            }
+        });
     }
 
     #[test]

@@ -239,8 +239,8 @@ impl Claims {
     ///
     /// # Errors
     ///
-    /// - `Misuse`: the claims have ended; the buffer is dead, does not span its allocation, or is
-    ///   not claimed exclusively here.
+    /// - `Misuse`: the claims have ended; the buffer is dead, does not span its allocation, is not
+    ///   claimed exclusively here, or was exported meanwhile (`Busy`).
     /// - `Lost`: as [`Buffer::claim_read`].
     pub fn consume(&self, buffer: &Buffer, why: &str) -> Result<Buffer> {
         entry::check("consume")?;
@@ -279,11 +279,7 @@ impl Claims {
         };
         record.extra.lock().why = Some(Arc::from(why));
         record.prepare_move();
-        // An export keeps its bytes where they are.
-        let answer = match record.has_exports() {
-            true => Answer::Busy,
-            false => record.claims.ask(Ask::Free, Pass::Exclusive),
-        };
+        let answer = record.claims.ask(Ask::Free, Pass::Exclusive);
         if answer != Answer::Granted {
             record.extra.lock().why = None;
             record.cancel_move();
