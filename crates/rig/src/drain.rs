@@ -27,9 +27,9 @@ use crate::drain::unmap::{end_mapping, release_mapping};
 use crate::driver::{Alloc, Kind, Region};
 use crate::entry;
 use crate::gate::Duty;
-use crate::list::List;
+use crate::list::{Items, Linked, List};
 use crate::sync::{Ordering, now_ns};
-use crate::timeline::{Fate, Point, VALUE_MAX};
+use crate::timeline::{Fate, Point, Track, VALUE_MAX};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -63,10 +63,8 @@ pub(crate) fn drain(owner: &Arc<Owner>, after: &mut After) {
         owner.unmaps.take_all().for_each(end_mapping);
     }
     if !owner.leftovers.is_empty() {
-        let submitted = owner.track.submitted();
-        let mut ends = owner.ends.lock();
-        ends.releases.extend(owner.leftovers.take_all().map(|left| (submitted, left as _)));
-        drop(ends);
+        let (left, submitted) = take_used(&owner.leftovers, owner.track);
+        owner.ends.lock().releases.extend(left.map(|left| (submitted, left as _)));
         owner.note_due();
     }
     // ORDERING: pairs with `note_due`: what was put there before is found below.
@@ -82,6 +80,13 @@ pub(crate) fn drain(owner: &Arc<Owner>, after: &mut After) {
             owner.note_due();
         }
     }
+}
+
+/// Takes what is on a list, and answers a value that no work which uses it comes after.
+fn take_used<T: Linked>(list: &List<T>, track: &Track) -> (Items<T>, u64) {
+    let taken = list.take_all();
+    // Looked at afterwards: the take acquired the pushes, and what was submitted before each.
+    (taken, track.submitted())
 }
 
 /// Starts the way back of a dead record.
@@ -438,5 +443,51 @@ fn run_releases(owner: &Arc<Owner>, after: &mut After) {
         if ran.is_none() {
             return;
         }
+    }
+}
+
+#[cfg(all(test, rig_loom))]
+mod loom_tests {
+    use crate::drain::take_used;
+    use crate::list::{Link, Linked, List};
+    use crate::timeline::Track;
+    use loom::thread;
+    use std::sync::Arc;
+
+    /// What work uses until it is dropped.
+    struct Item {
+        link: Link<Item>,
+        list: Arc<List<Item>>,
+        used_by: u64,
+    }
+
+    impl Linked for Item {
+        fn link(&self) -> &Link<Self> {
+            &self.link
+        }
+
+        fn list(&self) -> &List<Self> {
+            &self.list
+        }
+    }
+
+    #[test]
+    fn s16_what_is_dropped_is_not_due_before_the_work_that_uses_it() {
+        loom::model(|| {
+            let shared = Arc::new((Arc::new(List::new()), Track::new()));
+            let other = Arc::clone(&shared);
+            let using = thread::spawn(move || {
+                let (list, track) = &*other;
+                for used_by in [1, 2] {
+                    track.assign(used_by);
+                    let (link, list) = (Link::new(), Arc::clone(list));
+                    List::push(Arc::new(Item { link, list, used_by }));
+                }
+            });
+            let (taken, due) = take_used(&shared.0, &shared.1);
+            taken.for_each(|item| assert!(due >= item.used_by));
+            using.join().unwrap();
+            drop(shared.0.take_all());
+        });
     }
 }
