@@ -6,12 +6,13 @@ use crate::bench::{
 };
 use rig::driver::{Addressed, Queue};
 use rig::memory::{Call as Launched, function};
-use rig::{Buffer, Claims, Misuse, Result, copy, host, wrap_raw, wrap_shared};
+use rig::{Buffer, Claims, Misuse, Result, Use, copy, host, wrap_raw, wrap_shared};
 use rig_support::{Answer, Call, Opened, Scratch, Script, drain};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::time::Instant;
 
 /// Host memory, and its borrow on a device whose work runs when told.
 fn borrowed(name: &str) -> (Opened, Buffer, Buffer) {
@@ -422,4 +423,46 @@ fn s6_1_an_access_under_which_new_work_came_waits_for_it_too() {
     assert!(poll(reading.as_mut()).is_pending());
     device.control.run(1);
     finish(reading).unwrap();
+}
+
+#[test]
+fn s5_a_stream_of_submissions_starves_no_blocking_access() {
+    let (device, h, b) = borrowed("s5 stream");
+    let writes = device.prepare().writes(&b).build().unwrap();
+    let queued = [(); 2].map(|()| writes.submit(&[], &[]).unwrap().value());
+    assert_eq!(queued, [1, 2]);
+    device.control.gate();
+    std::thread::scope(|threads| {
+        let reading = threads.spawn(|| h.read(|_| ()));
+        device.control.await_sleeper();
+        // One value more than has run stands in the queue, until the access holds the next off.
+        let started = Instant::now();
+        loop {
+            let mut submitting = pin!(writes.submit_async(&[], &[]));
+            if poll(submitting.as_mut()).is_pending() {
+                break;
+            }
+            assert!(started.elapsed() < WATCHDOG, "the access never claims");
+            device.control.run(1);
+            std::thread::yield_now();
+        }
+        device.control.run_all();
+        reading.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn s3_7_a_buffer_wait_is_for_what_was_there_when_it_was_asked() {
+    let (device, h, b) = borrowed("s3.7 stream");
+    let writes = device.prepare().writes(&b).build().unwrap();
+    for what in [Use::Read, Use::Write] {
+        writes.submit(&[], &[]).unwrap();
+        let mut waiting = Box::pin(h.wait_async(what));
+        assert!(poll(waiting.as_mut()).is_pending());
+        writes.submit(&[], &[]).unwrap();
+        device.control.run(1);
+        assert!(poll(waiting.as_mut()).is_ready());
+        assert!(!h.stamps().uses[0].is_reached());
+        device.control.run(1);
+    }
 }

@@ -87,7 +87,7 @@ pub(crate) async fn claim_host(call: &'static str, sides: &[Side<'_>]) -> Result
     let _calls: Claims<Call> = merged.iter().map(|side| Call::new(&side.buffer.at)).collect();
     loop {
         for side in &merged {
-            wait::follow(&side.buffer.at.stamps, side.access).await?;
+            wait::follow_present(&side.buffer.at.stamps, side.access).await?;
         }
         let held = match try_claim(call, &merged)? {
             Tried::Held(held) => held,
@@ -287,7 +287,7 @@ impl Buffer {
         let _call = Call::new(&self.at);
         let (record, ask) = (self.at.record(), Ask::Export);
         let pinned = loop {
-            wait::follow(&self.at.stamps, Access::Write).await?;
+            wait::follow_present(&self.at.stamps, Access::Write).await?;
             let pass = self.at.pass(self.token);
             // An export holds no claim: only the pin keeps the bytes beside a `free`.
             let pin = Pin::new(record);
@@ -298,9 +298,9 @@ impl Buffer {
                 }
                 answer => {
                     wait::judge_claim("export", record, answer)?;
-                    if is_clear(&[Side { buffer: self, access: Access::Write }])? {
-                        break pin;
-                    }
+                    // Work that came meanwhile is ordered by nothing, as all work from now on.
+                    is_clear(&[Side { buffer: self, access: Access::Write }])?;
+                    break pin;
                 }
             }
         };

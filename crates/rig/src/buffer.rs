@@ -249,7 +249,7 @@ impl Buffer {
     /// - `Lost`: the memory is a lost device's, or work that the access follows is lost.
     pub async fn wait_async(&self, what: Use) -> Result<()> {
         if !self.wait_now(what)? {
-            wait::follow(&self.at.stamps, what.into()).await?;
+            wait::follow_present(&self.at.stamps, what.into()).await?;
             self.check_devices()?;
         }
         Ok(())

@@ -16,6 +16,7 @@ use crate::stamp::Stamps;
 use crate::sync::Ordering;
 use crate::tick;
 use crate::timeline::{Access, DeviceId, Fate, Point};
+use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -259,7 +260,21 @@ pub(crate) fn each_unreached(
     lost.map_or(Ok(()), |point| Err(life::lost_point(point)))
 }
 
-/// Waits for all that an access of the host follows.
+/// Waits for what an access of the host follows now, and not for what comes meanwhile, so that a
+/// stream of submissions ends; tells losses before and after.
+pub(crate) async fn follow_present(stamps: &Stamps, access: Access) -> Result<()> {
+    let mut present = SmallVec::<[Point; 4]>::new();
+    each_unreached(stamps, access, DeviceId::HOST, |point| present.push(point))?;
+    if present.is_empty() {
+        return Ok(());
+    }
+    for point in present {
+        reach_or_lose(point).await?;
+    }
+    next_point(stamps, access, DeviceId::HOST).map(drop)
+}
+
+/// Waits for all that an access of the host follows, under a claim that keeps more away.
 pub(crate) async fn follow(stamps: &Stamps, access: Access) -> Result<()> {
     follow_by(stamps, access, DeviceId::HOST).await
 }
@@ -267,13 +282,17 @@ pub(crate) async fn follow(stamps: &Stamps, access: Access) -> Result<()> {
 /// Waits on the host for all that an access by `by` follows.
 pub(crate) async fn follow_by(stamps: &Stamps, access: Access, by: DeviceId) -> Result<()> {
     while let Some(point) = next_point(stamps, access, by)? {
-        match reach_point(point).await {
-            // A lost point is judged by what the access needs, not by itself.
-            Ok(()) | Err(Error::Lost { .. }) => {}
-            Err(error) => return Err(error),
-        }
+        reach_or_lose(point).await?;
     }
     Ok(())
+}
+
+/// Waits for a point's end: a lost one is judged by what the access needs, not by itself.
+async fn reach_or_lose(point: Point) -> Result<()> {
+    match reach_point(point).await {
+        Err(Error::Lost { .. }) => Ok(()),
+        other => other,
+    }
 }
 
 /// Asks for a claim until no momentary claim stands in the way.
