@@ -444,3 +444,20 @@ fn s15_budget_a_create_that_waits_in_a_round_blocks_no_other() {
     d.control.run_all();
     finish(creating).unwrap();
 }
+
+#[test]
+fn s10_9_a_round_that_nobody_polls_keeps_no_other_from_the_cache() {
+    let d = Script::new("s10.9 unpolled").open();
+    d.set_budget(2 * MIB).unwrap();
+    let (p, q) = (d.create_buffer(MIB).unwrap(), d.create_buffer(MIB).unwrap());
+    d.record_use(&[], &[&p]).unwrap();
+    drop(p);
+    let device: &Device = &d;
+    let mut creating = Box::pin(device.create_buffer_async(MIB / 2));
+    assert!(poll(creating.as_mut()).is_pending(), "the round waits for the work");
+    d.control.run_all();
+    drop(q);
+    let all = d.create_buffer(2 * MIB).unwrap();
+    drop(all);
+    finish(creating).unwrap();
+}

@@ -34,8 +34,6 @@ pub(crate) struct Heap {
     pub(crate) roster: Roster<Allocation>,
     /// The device's mappings.
     pub(crate) maps: Roster<Mapping>,
-    /// Whether a round is emptying this device's cache.
-    pub(crate) emptying: bool,
 }
 
 impl Heap {
@@ -52,7 +50,6 @@ impl Heap {
             given: Vec::new(),
             roster: Roster::default(),
             maps: Roster::default(),
-            emptying: false,
         }
     }
 

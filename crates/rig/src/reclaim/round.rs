@@ -1,7 +1,7 @@
 //! Rounds: what reclaim does between a refusal and the next try (S10.9).
 //!
-//! A round finds what to return without walking what is live. It waits with no lock held; a device
-//! whose cache one round is emptying is left alone by others.
+//! A round finds what to return without walking what is live. It waits with nothing held, so that
+//! one that nobody polls holds up no other.
 
 use crate::allocation::owner::Owner;
 use crate::budget::Where;
@@ -106,31 +106,22 @@ fn could_serve(owner: &Arc<Owner>, plan: &Plan, nth: Try, lack: Lack) -> bool {
     cached || lack == Lack::Budget && fits
 }
 
-/// Sends what a payer has cached, on every device that no other round is emptying, to the
-/// drivers, and waits until it is there. Answers the bytes returned.
+/// Sends what a payer has cached, on every device, to the drivers, and waits until it is there.
+/// Answers the bytes returned.
 async fn empty_caches(payer: &Arc<Owner>) -> u64 {
     let mut bytes = 0;
     for device in life::owners() {
         let kind = if device.id == payer.id { Kind::Device } else { Kind::Pinned };
-        let pays = device.payer(kind).id == payer.id;
-        if !pays || std::mem::replace(&mut device.heap.lock().emptying, true) {
+        if device.payer(kind).id != payer.id {
             continue;
         }
-        let _emptying = Emptying(&device);
         bytes += life::with_after(|after| drain::empty_kind(&device, kind, after));
+        // What another round took out of the cache just now is on its way by then too.
+        device.draining.wait_out().await;
         if device.heap.lock().leaving_bytes() > 0 {
             let _ = wait::reach(&device, device.track.submitted()).await;
             life::drain(&device);
         }
     }
     bytes
-}
-
-/// A device whose cache a round is emptying.
-struct Emptying<'a>(&'a Arc<Owner>);
-
-impl Drop for Emptying<'_> {
-    fn drop(&mut self) {
-        self.0.heap.lock().emptying = false;
-    }
 }
