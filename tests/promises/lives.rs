@@ -1,6 +1,6 @@
 //! The end of buffers: references, drops, frees and what is dead (S4.12 to S4.15).
 
-use crate::bench::{bytes_of, lost, misuse, own_halves};
+use crate::bench::{bytes_of, finish, lost, misuse, own_halves};
 use rig::driver::Addressed;
 use rig::memory::function;
 use rig::{
@@ -404,4 +404,27 @@ fn s4_9_a_freed_buffer_of_a_lost_device_is_dead_first() {
     d.device_lost("unplugged");
     assert!(matches!(misuse(x.wait(Use::Read)), Misuse::Dead { .. }));
     lost(y.wait(Use::Read));
+}
+
+#[test]
+fn s4_14_a_call_that_began_to_move_the_bytes_makes_a_free_that_waits_busy() {
+    let d = own_halves(Script::new("s4_14 began")).open();
+    let x = d.create_buffer(LEN).unwrap();
+    let work = d.prepare().writes(&x).build().unwrap();
+    d.control.gate();
+    d.control.gate_calls(Call::HandOver);
+    std::thread::scope(|threads| {
+        let submitting = threads.spawn(|| work.submit(&[], &[]));
+        d.control.await_calls(Call::HandOver, 1);
+        let mut freeing = pin!(x.free_async());
+        assert!(look(freeing.as_mut()).is_pending());
+        let moving = threads.spawn(|| x.blit_from(0, &[7; 64]));
+        d.control.await_calls(Call::ImportHost, 1);
+        d.control.open_calls(Call::HandOver);
+        submitting.join().unwrap().unwrap();
+        assert_eq!(misuse(finish(freeing)), Misuse::Busy);
+        d.control.open_gate();
+        moving.join().unwrap().unwrap();
+    });
+    x.free().unwrap();
 }

@@ -8,7 +8,7 @@ use crate::allocation::mapping::MapRef;
 use crate::allocation::owner::Owner;
 use crate::allocation::{Allocation, Keeper, Memory, Parts, Pin, Ref};
 use crate::bytes::HostBytes;
-use crate::claim::{Ask, Pass};
+use crate::claim::{Answer, Ask, Pass};
 use crate::device::Device;
 use crate::drain;
 use crate::driver::{Lent, Region};
@@ -277,13 +277,19 @@ impl Buffer {
     pub async fn free_async(&self) -> Result<()> {
         entry::check_free("free")?;
         self.check_live("free")?;
-        let record = self.at.record();
-        if record.is_moved() {
-            return Misuse::Busy.of("free");
+        let (allocation, ask, pass) = (self.at.record(), Ask::Free, Pass::No);
+        // Looked at again after each wait: a call may have begun to move the bytes.
+        while !allocation.is_moved() {
+            match allocation.claims.ask(ask, pass) {
+                Answer::Waits => wait::Released { allocation, ask, pass }.await,
+                answer => {
+                    wait::judge_claim("free", allocation, answer)?;
+                    self.bury();
+                    return Ok(());
+                }
+            }
         }
-        wait::claim("free", record, Ask::Free, Pass::No).await?;
-        self.bury();
-        Ok(())
+        Misuse::Busy.of("free")
     }
 
     /// Sends the memory of a dead allocation home, and ends its mappings.

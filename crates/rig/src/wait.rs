@@ -295,21 +295,6 @@ async fn reach_or_lose(point: Point) -> Result<()> {
     }
 }
 
-/// Asks for a claim until no momentary claim stands in the way.
-pub(crate) async fn claim(
-    call: &'static str,
-    allocation: &Arc<Allocation>,
-    ask: Ask,
-    pass: Pass,
-) -> Result<Answer> {
-    loop {
-        match allocation.claims.ask(ask, pass) {
-            Answer::Waits => Released { allocation, ask, pass }.await,
-            answer => return judge_claim(call, allocation, answer),
-        }
-    }
-}
-
 /// Turns an answer that grants nothing into its error.
 pub(crate) fn judge_claim(
     call: &'static str,
