@@ -2,11 +2,12 @@
 
 use crate::bench::{
     WATCHDOG, buffer_of, bytes_of, finish, fresh_half_bytes, host_buffer_of, lost, own_halves,
-    pattern, poll,
+    pattern, poll, soon,
 };
 use rig::driver::{Access, Addressed, Kind};
 use rig::{Buffer, Device, Error, copy, copy_async, host, wrap};
 use rig_support::{Call, Known, Opened, SCRIPTED_FAULT, Script, drain};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Returns the value that last used each half of a slot on a device, 0 for none.
@@ -433,4 +434,23 @@ fn s15_staging_100_000_uploads_stay_in_the_halves() {
     }
     assert_eq!((d.submitted(), d.control.count(Call::ImportHost)), (100_000, 1));
     assert!(d.half_stamps(0, 1).is_none());
+}
+
+#[test]
+fn s15_opening_a_device_lost_while_it_maps_a_half_leaves_nothing() {
+    let (d, x) = staged("s15 lost in a map", 1);
+    let driver = Arc::downgrade(d.driver());
+    d.control.gate_calls(Call::ImportHost);
+    std::thread::scope(|threads| {
+        let moving = threads.spawn(|| x.blit_from(0, &[1; 64]));
+        d.control.await_calls(Call::ImportHost, 1);
+        d.device_lost("unplugged");
+        d.control.open_calls(Call::ImportHost);
+        assert_eq!(lost(moving.join().unwrap()).1, "unplugged");
+    });
+    drop((x, d));
+    soon("the end of the driver", || {
+        drain(&host());
+        driver.strong_count() == 0
+    });
 }

@@ -215,6 +215,10 @@ impl Seat {
     fn keep_map(&mut self, map: Option<&MapRef>) {
         let Some(map) = map else { return };
         let device = &map.mapping().device;
+        // Looked at under the lock that `forget` takes: no mapping comes after it.
+        if device.track.is_lost() {
+            return;
+        }
         if !self.map.iter().any(|known| known.mapping().device.id == device.id) {
             self.map.push(map.clone());
         }
