@@ -292,3 +292,15 @@ fn s0_5_a_panic_of_a_launch_inside_submit_is_a_fault_of_its_device() {
     assert_eq!(device, "s0_5 launch");
     assert!(why.contains("on purpose"), "{why}");
 }
+
+#[test]
+fn s8_7_a_value_that_ran_before_the_loss_takes_no_device_along() {
+    let (a, b) = (Script::new("s8_7 ran a").open(), Script::new("s8_7 ran b").open());
+    let first = submit_empty(&a).unwrap();
+    b.prepare().build().unwrap().submit(&[], &[first]).unwrap();
+    // Nobody has looked at either word yet.
+    assert_eq!((a.control.run_all(), b.control.run_all()), (1, 1));
+    a.device_lost("unplugged");
+    assert_eq!(b.lost(), None);
+    b.wait(1).unwrap();
+}

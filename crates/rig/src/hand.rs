@@ -186,7 +186,7 @@ fn end<T>(
     if owner.facts.batches {
         tick::serve_soon(owner);
     }
-    follow_losses(owner, queued)?;
+    follow_losses(owner, queued, point.value())?;
     if begun.is_some() {
         note(owner, job, point, begun);
     }
@@ -243,10 +243,15 @@ fn offer<T: Use>(
     }
 }
 
-/// Takes the device along if a producer that its queue waits for was lost meanwhile (S8.7).
-fn follow_losses(owner: &Arc<Owner>, queued: &Points) -> Result<()> {
+/// Takes the device along if a producer that its queue waits for was lost meanwhile, and the value
+/// has not run (S8.7).
+fn follow_losses(owner: &Arc<Owner>, queued: &Points, value: u64) -> Result<()> {
     for point in queued {
         if matches!(point.fate(), Fate::Undone | Fate::Dropped) {
+            life::look(owner);
+            if owner.track.fate(value) == Fate::Reached {
+                return Ok(());
+            }
             let name = crate::timeline::track(point.device_id()).name();
             life::lose(owner, &Arc::from(format!("{name} lost")));
             return Err(life::lost(owner));

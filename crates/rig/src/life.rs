@@ -173,14 +173,19 @@ fn end(owner: &Arc<Owner>, why: &Arc<str>) {
 fn spread(owner: &Arc<Owner>) {
     let why: Arc<str> = Arc::from(format!("{} lost", owner.name));
     for other in owners() {
-        let waits = other.ends.lock().foreign.iter().any(|(value, point)| {
-            point.device_id() == owner.id
-                && point.fate() != Fate::Reached
-                && *value > other.track.reached()
-        });
-        if waits {
+        let waits = || {
+            other.ends.lock().foreign.iter().any(|(value, point)| {
+                point.device_id() == owner.id
+                    && point.fate() != Fate::Reached
+                    && *value > other.track.reached()
+            })
+        };
+        if waits() {
+            // What ran before the loss waits for nothing.
             look(&other);
-            lose(&other, &why);
+            if waits() {
+                lose(&other, &why);
+            }
         }
     }
 }
