@@ -1,14 +1,14 @@
 //! Opening: openers that fail, block, are shared or dropped, and losses around them (S1.4, S12.7).
 
-use crate::bench::{finish, lost, misuse, unsupported};
+use crate::bench::{Woken, finish, lost, misuse, unsupported};
 use rig::driver::{Driver, Fault};
 use rig::{Device, Misuse, Opener, Result, devices};
 use rig_support::{Answer, Call, Script, look};
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
-use std::task::Poll;
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// An opener that answers nothing before it is told, and counts how often it is asked.
@@ -179,4 +179,38 @@ fn s1_3_20_reopenings_leave_nothing() {
         .collect();
     assert!(ids.is_sorted_by(|one, next| one.index() < next.index()), "no index comes again");
     assert!(devices().iter().all(|device| device.name() != "s1_3 often"));
+}
+
+#[test]
+fn s1_4_who_waits_for_a_name_goes_on_when_whoever_drove_its_opener_is_dropped() {
+    type Open = Pin<Box<dyn Future<Output = Result<Device>> + Send>>;
+    const NAME: &str = "s1_4 passed on";
+    let (woken, wakes) = Woken::pair();
+    let second: Open = Box::pin(Device::open_async(NAME, opener(NAME)));
+    let second = Arc::new(Mutex::new(second));
+    let (other, waker, mut asked) = (Arc::clone(&second), woken.clone(), 0);
+    let first = poll_fn(move |cx| {
+        asked += 1;
+        if asked > 1 {
+            return Poll::Ready(Ok(driver(NAME)));
+        }
+        // What it waits for is there at once; the second asks for the name after that.
+        cx.waker().wake_by_ref();
+        let (other, waker) = (Arc::clone(&other), waker.clone());
+        let asking = std::thread::spawn(move || {
+            let mut second = other.lock().unwrap();
+            second.as_mut().poll(&mut Context::from_waker(&waker)).is_pending()
+        });
+        assert!(asking.join().unwrap());
+        Poll::Pending
+    });
+    let mut one = start(NAME, Opener::future("scripted", first));
+    assert!(look(one.as_mut()).is_pending());
+    while wakes.try_recv().is_ok() {}
+    drop(one);
+    wakes.try_recv().expect("the second drives the opener now");
+    let mut second = second.lock().unwrap();
+    let opened = second.as_mut().poll(&mut Context::from_waker(&woken));
+    let Poll::Ready(Ok(device)) = opened else { panic!("the opener is ready") };
+    device.close().unwrap();
 }

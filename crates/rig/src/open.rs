@@ -87,7 +87,18 @@ pub(crate) async fn open(name: &str, opener: Opener, options: CacheOptions) -> R
         Found::Open(owner) => return Ok(owner),
         Found::Opening(shared) => shared,
     };
-    poll_fn(|cx| poll_shared(&shared, options, cx)).await
+    let asked = Asked(shared);
+    poll_fn(|cx| poll_shared(&asked.0, options, cx)).await
+}
+
+/// One who asks for a name. Gone, it wakes the others: a wake of the opener may have been meant for
+/// it.
+struct Asked(Arc<Shared>);
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.0.waiters.wake_all();
+    }
 }
 
 enum Found {
