@@ -8,7 +8,7 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 /// An opener that answers nothing before it is told, and counts how often it is asked.
@@ -179,6 +179,24 @@ fn s1_3_20_reopenings_leave_nothing() {
         .collect();
     assert!(ids.is_sorted_by(|one, next| one.index() < next.index()), "no index comes again");
     assert!(devices().iter().all(|device| device.name() != "s1_3 often"));
+}
+
+#[test]
+fn s0_6_who_waits_for_a_loss_no_longer_leaves_nothing_behind() {
+    struct Task;
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {}
+    }
+    let device = Script::new("s0_6 loss").open();
+    let tasks = [(); 3].map(|()| Arc::new(Task));
+    for task in &tasks {
+        let waker = Waker::from(Arc::clone(task));
+        let mut waiting = pin!(device.lost_async());
+        for _ in 0..2 {
+            assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+    }
+    assert!(tasks.iter().all(|task| Arc::strong_count(task) == 1));
 }
 
 #[test]

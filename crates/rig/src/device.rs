@@ -128,8 +128,9 @@ impl Device {
     /// Waits until the device is lost, and returns why. It keeps nothing alive and nothing busy:
     /// the loss is told when something finds it. On the host it never ends.
     pub async fn lost_async(&self) -> Arc<str> {
+        let watch = self.owner.loss_watchers.watch();
         poll_fn(|cx| {
-            self.owner.loss_wakers.register(cx.waker());
+            watch.leave(cx.waker());
             self.lost().map_or(Poll::Pending, Poll::Ready)
         })
         .await

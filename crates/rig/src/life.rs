@@ -161,7 +161,7 @@ fn end(owner: &Arc<Owner>, why: &Arc<str>) {
     }
     LOST_LEFT.fetch_add(1, Ordering::Relaxed);
     owner.wakers.wake_all();
-    owner.loss_wakers.wake_all();
+    owner.loss_watchers.wake_all();
     owner.claim_wakers.wake_all();
     if owner.gate.close() == Duty::Stop {
         stop(owner);

@@ -16,7 +16,7 @@ use crate::gate::Gate;
 use crate::global::Global;
 use crate::life;
 use crate::list::List;
-use crate::sync::{AtomicBool, BoxFuture, MaybeSend, Wakers};
+use crate::sync::{AtomicBool, BoxFuture, MaybeSend, Wakers, Watchers};
 use crate::tick;
 use crate::timeline::{DeviceId, track};
 use crate::turn::Turn;
@@ -285,7 +285,7 @@ fn new_owner(
         draining: Draining::new(),
         wakers: Wakers::new(),
         waits: crate::sync::AtomicU32::new(0),
-        loss_wakers: Wakers::new(),
+        loss_watchers: Watchers::new(),
         claim_wakers: Wakers::new(),
         returns: List::new(),
         unmaps: List::new(),

@@ -5,6 +5,7 @@
 //! Any thread may use anything here; each lock says at its field what it guards.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -217,6 +218,59 @@ impl Wakers {
     /// Whether anybody is registered; one who registers at the same time may be missed.
     pub(crate) fn any(&self) -> bool {
         self.any.load(Ordering::Relaxed)
+    }
+}
+
+/// Tasks that watch for one thing that comes once, each for as long as it cares.
+///
+/// A watcher leaves its waker first and looks afterwards; the lock orders that against the wake.
+#[derive(Debug)]
+pub(crate) struct Watchers {
+    /// Guards the number of the next watcher, and the wakers left. A leaf lock: nothing is called
+    /// while it is held.
+    list: Mutex<(u64, BTreeMap<u64, Waker>)>,
+}
+
+impl Watchers {
+    pub(crate) fn new() -> Self {
+        Self { list: Mutex::new((0, BTreeMap::new())) }
+    }
+
+    /// Begins to watch; what it leaves goes with it.
+    pub(crate) fn watch(&self) -> Watch<'_> {
+        let mut list = self.list.lock();
+        list.0 += 1;
+        Watch { watchers: self, number: list.0 }
+    }
+
+    /// Wakes and forgets every waker; called after the change.
+    pub(crate) fn wake_all(&self) {
+        let woken = std::mem::take(&mut self.list.lock().1);
+        woken.into_values().for_each(Waker::wake);
+    }
+}
+
+/// One task's watch; on drop its waker is forgotten.
+#[derive(Debug)]
+pub(crate) struct Watch<'a> {
+    watchers: &'a Watchers,
+    number: u64,
+}
+
+impl Watch<'_> {
+    /// Leaves a waker in place of the one left before.
+    pub(crate) fn leave(&self, waker: &Waker) {
+        // A waker's own code runs when it is cloned or dropped, so neither happens under the lock.
+        let waker = waker.clone();
+        let before = self.watchers.list.lock().1.insert(self.number, waker);
+        drop(before);
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        let left = self.watchers.list.lock().1.remove(&self.number);
+        drop(left);
     }
 }
 

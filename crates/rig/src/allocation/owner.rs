@@ -10,7 +10,7 @@ use crate::draining::Draining;
 use crate::driver::{Addressed, Driver, Facts, Kind};
 use crate::gate::Gate;
 use crate::list::{Link, Linked, List};
-use crate::sync::{AtomicBool, AtomicU32, MaybeSend, MaybeSync, Mutex, Ordering, Wakers};
+use crate::sync::{AtomicBool, AtomicU32, MaybeSend, MaybeSync, Mutex, Ordering, Wakers, Watchers};
 use crate::timeline::{DeviceId, Point, Track};
 use crate::turn::Turn;
 use std::collections::VecDeque;
@@ -35,7 +35,7 @@ pub(crate) struct Owner {
     /// How many waits for values of this device go on.
     pub(crate) waits: AtomicU32,
     /// Who waits for a loss and for nothing else; they keep the tick from nothing.
-    pub(crate) loss_wakers: Wakers,
+    pub(crate) loss_watchers: Watchers,
     /// Who waits for a claim on this device's memory.
     pub(crate) claim_wakers: Wakers,
     pub(crate) returns: List<Allocation>,
