@@ -8,13 +8,12 @@
 //! lock is held.
 
 use crate::driver::{Fault, Refusal};
-use crate::sync::{AtomicU64, Ordering, now_ns};
+use crate::sync::{AtomicU64, BoxFuture, Mutex, Ordering, now_ns};
 use ::wgpu::{
     Backend, Buffer, BufferDescriptor, BufferUsages, CommandBuffer, Device, Error, ErrorFilter,
     MapMode, PollError, PollStatus, PollType, Queue, SubmissionIndex,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -26,6 +25,8 @@ pub(crate) struct Guarded {
     pub(crate) queue: Queue,
     /// Why the device ended.
     loss: Arc<OnceLock<Fault>>,
+    /// Guards the verdicts that are still to come. A leaf lock.
+    unsaid: Mutex<Vec<Verdict>>,
     /// Whether a removed device shows all of its work as complete.
     shows_lost_as_done: bool,
     /// When the device was probed last.
@@ -79,8 +80,8 @@ impl Guarded {
     /// Takes a device that a program opened, whose callbacks stay the program's (S12.1).
     pub(crate) fn adopted(device: Device, queue: Queue) -> Self {
         let shows_lost_as_done = device.adapter_info().backend == Backend::Dx12;
-        let probed_ns = AtomicU64::new(now_ns());
-        Self { device, queue, loss: Arc::default(), shows_lost_as_done, probed_ns }
+        let (unsaid, probed_ns) = (Mutex::new(Vec::new()), AtomicU64::new(now_ns()));
+        Self { device, queue, loss: Arc::default(), unsaid, shows_lost_as_done, probed_ns }
     }
 
     /// Whether the device is well, as far as is known.
@@ -183,18 +184,44 @@ impl Guarded {
         }
     }
 
-    /// Runs `f` so that none of its errors reaches the program's handler.
+    /// Runs `f` so that none of its errors reaches the program's handler, and answers those that
+    /// are told at once: all of them natively. What a browser tells later is kept for
+    /// [`Guarded::take_unsaid`].
     pub(crate) fn scoped<R>(&self, f: impl FnOnce() -> R) -> Result<R, Bad> {
+        let (answer, verdict) = self.judged(f);
+        match verdict {
+            Verdict::Given(given) => given.map(|()| answer),
+            pending => {
+                self.unsaid.lock().push(pending);
+                Ok(answer)
+            }
+        }
+    }
+
+    /// Returns the verdicts that are still to come of what was scoped since the last call.
+    pub(crate) fn take_unsaid(&self) -> Vec<Verdict> {
+        std::mem::take(&mut self.unsaid.lock())
+    }
+
+    /// Runs `f` so that none of its errors reaches the program's handler, and answers the verdict.
+    pub(crate) fn judged<R>(&self, f: impl FnOnce() -> R) -> (R, Verdict) {
         // Scopes are the thread's, and each lets the other kinds of error through.
         let room = self.device.push_error_scope(ErrorFilter::OutOfMemory);
         let wrong = self.device.push_error_scope(ErrorFilter::Validation);
         let inside = self.device.push_error_scope(ErrorFilter::Internal);
         let answer = f();
-        let errors = [now(inside.pop()), now(wrong.pop()), now(room.pop())];
-        match errors.into_iter().flatten().next_back() {
-            None => Ok(answer),
-            Some(Error::OutOfMemory { .. }) => Err(Bad::Room),
-            Some(error) => Err(Bad::Wrong(Arc::from(one_line(&error.to_string())))),
+        let (inside, wrong, room) = (inside.pop(), wrong.pop(), room.pop());
+        let mut told: BoxFuture<_> = Box::pin(async {
+            let errors = [inside.await, wrong.await, room.await];
+            match errors.into_iter().flatten().next_back() {
+                None => Ok(()),
+                Some(Error::OutOfMemory { .. }) => Err(Bad::Room),
+                Some(error) => Err(Bad::Wrong(Arc::from(one_line(&error.to_string())))),
+            }
+        });
+        match told.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(given) => (answer, Verdict::Given(given)),
+            Poll::Pending => (answer, Verdict::Pending(told)),
         }
     }
 
@@ -205,17 +232,54 @@ impl Guarded {
         size: u64,
         usage: BufferUsages,
     ) -> Result<Buffer, Bad> {
+        self.scoped(|| self.unjudged_buffer(label, size, usage))
+    }
+
+    /// Makes a buffer, of which a browser tells later whether there was room.
+    pub(crate) fn buffer_judged(
+        &self,
+        label: &str,
+        size: u64,
+        usage: BufferUsages,
+    ) -> (Buffer, Verdict) {
+        self.judged(|| self.unjudged_buffer(label, size, usage))
+    }
+
+    fn unjudged_buffer(&self, label: &str, size: u64, usage: BufferUsages) -> Buffer {
         let label = Some(label);
         let ask = BufferDescriptor { label, size, usage, mapped_at_creation: false };
-        self.scoped(|| self.device.create_buffer(&ask))
+        self.device.create_buffer(&ask)
     }
 }
 
-/// Returns what a future answers that is ready at once, as all of wgpu's are natively.
-fn now<T>(future: impl Future<Output = Option<T>>) -> Option<T> {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(answer) => answer,
-        Poll::Pending => None,
+/// What wgpu says of a call: at once natively, later in a browser.
+pub(crate) enum Verdict {
+    Given(Result<(), Bad>),
+    Pending(BoxFuture<Result<(), Bad>>),
+}
+
+impl std::fmt::Debug for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Given(given) => write!(f, "Given({given:?})"),
+            Self::Pending(_) => f.write_str("Pending"),
+        }
+    }
+}
+
+impl Verdict {
+    /// Answers it once it is there, and keeps the waker until then.
+    pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<(), Bad>> {
+        if let Self::Pending(told) = self {
+            match told.as_mut().poll(&mut Context::from_waker(waker)) {
+                Poll::Ready(given) => *self = Self::Given(given),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        match self {
+            Self::Given(given) => Poll::Ready(given.clone()),
+            Self::Pending(_) => Poll::Pending,
+        }
     }
 }
 

@@ -7,7 +7,8 @@
 
 use crate::driver::Code;
 use crate::drivers::wgpu::edge::{Encoding, Place, bound};
-use crate::drivers::wgpu::guarded::{Bad, Guarded};
+use crate::drivers::wgpu::guarded::{Bad, Guarded, Verdict};
+use crate::sync::Mutex;
 use ::wgpu::{
     BindGroupDescriptor, BindGroupEntry, BindGroupLayout, BindingResource, BufferBinding,
     ComputePassDescriptor, ComputePipeline, ComputePipelineDescriptor, ShaderModuleDescriptor,
@@ -16,6 +17,7 @@ use ::wgpu::{
 use std::any::Any;
 use std::num::NonZeroU64;
 use std::sync::Arc;
+use std::task::{Poll, Waker};
 
 /// Makes code of WGSL, for the `wgpu` devices; `entry` names its compute entry point.
 ///
@@ -38,6 +40,8 @@ pub(crate) struct Kernel {
     pipeline: ComputePipeline,
     /// None where the shader binds nothing.
     layout: Option<BindGroupLayout>,
+    /// Guards what wgpu says of the code.
+    verdict: Arc<Mutex<Verdict>>,
 }
 
 /// What a launch is given.
@@ -55,7 +59,7 @@ impl Kernel {
             return Err(Arc::from("this device runs WGSL only"));
         };
         let (device, entry) = (&guarded.device, Some(&*code.entry));
-        let made = guarded.scoped(|| {
+        let (pipeline, verdict) = guarded.judged(|| {
             let source = ShaderSource::Wgsl(text.as_ref().into());
             let ask = ShaderModuleDescriptor { label: entry, source };
             let module = device.create_shader_module(ask);
@@ -68,12 +72,17 @@ impl Kernel {
                 cache: None,
             })
         });
-        let pipeline = made.map_err(|bad| match bad {
+        let layout = guarded.scoped(|| pipeline.get_bind_group_layout(0)).ok();
+        let verdict = Arc::new(Mutex::new(verdict));
+        Ok(Self { name: Arc::clone(&code.entry), pipeline, layout, verdict })
+    }
+
+    /// Answers whether the code is right, once wgpu says.
+    pub(crate) fn poll(&self, waker: &Waker) -> Poll<Result<(), Arc<str>>> {
+        self.verdict.lock().poll(waker).map_err(|bad| match bad {
             Bad::Room => Arc::from("no room on the device to load this code"),
             Bad::Wrong(why) => why,
-        })?;
-        let layout = guarded.scoped(|| pipeline.get_bind_group_layout(0)).ok();
-        Ok(Self { name: Arc::clone(&code.entry), pipeline, layout })
+        })
     }
 
     /// Encodes a launch.

@@ -7,7 +7,7 @@
 //! leaf lock, under which nothing is polled and nobody is woken.
 
 use crate::driver::Fault;
-use crate::drivers::wgpu::guarded::{Asked, Guarded};
+use crate::drivers::wgpu::guarded::{Asked, Guarded, Verdict};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use ::wgpu::SubmissionIndex;
 use std::collections::VecDeque;
@@ -142,7 +142,7 @@ impl Line {
     }
 
     /// Wakes whose value came, and who waits for a map; answers whether anybody is left.
-    pub(crate) fn wake(&self) -> bool {
+    pub(crate) fn wake(&self, _: &Guarded) -> bool {
         let word = self.word();
         let (due, mapping, left) = {
             let mut state = self.state.lock();
@@ -161,8 +161,23 @@ impl Line {
         !(state.wakers.is_empty() && state.mapping.is_empty())
     }
 
+    /// Keeps what wgpu says of a value's work: natively it said all when that was handed over.
+    pub(crate) fn judge(&self, _: u64, unsaid: Vec<Verdict>) {
+        debug_assert!(unsaid.is_empty(), "wgpu answers at once natively");
+    }
+
+    /// Returns why a value's work was found wrong later: natively none is.
+    pub(crate) fn rejected(&self, _: u64) -> Option<Arc<str>> {
+        None
+    }
+
+    /// Makes sure that what is complete will be seen: natively every submission has an index.
+    pub(crate) fn commit(&self, _: &Guarded) -> Result<(), Fault> {
+        Ok(())
+    }
+
     /// Raises nothing any more, and wakes everybody.
-    pub(crate) fn stop(&self) {
+    pub(crate) fn stop(&self, _: &Guarded) {
         let (wakers, mapping) = {
             let mut state = self.state.lock();
             state.stopped = true;
@@ -192,5 +207,17 @@ impl Line {
     }
 }
 
+/// Whether a thread may block.
+pub(crate) const MAY_BLOCK: bool = true;
+/// Whether a map is asked for before wgpu told of it: a panic in another thread's poll may have
+/// lost the callback.
+pub(crate) const ASKS_EARLY: bool = true;
+/// Whether memory is back only once it is destroyed. `Buffer::destroy` would wait behind a poll of
+/// another thread.
+pub(crate) const DESTROYS: bool = false;
+/// The budget of a device that says nothing of its memory (S1.13).
+pub(crate) const BUDGET_BYTES: u64 = 1 << 30;
+/// How soon those who wait without blocking are looked after again.
+pub(crate) const SERVICE: Duration = Duration::from_millis(1);
 /// How long one look at a stop waits.
 const STOP: Duration = Duration::from_millis(1);

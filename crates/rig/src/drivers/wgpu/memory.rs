@@ -8,12 +8,13 @@
 use crate::bytes::HostBytes;
 use crate::driver::{Access, Alloc, Ask, Fault, Kind, Region};
 use crate::drivers::slab::Slab;
-use crate::drivers::wgpu::guarded::{Bad, Guarded};
+use crate::drivers::wgpu::guarded::{Bad, Guarded, Verdict};
 use crate::drivers::wgpu::import;
+use crate::drivers::wgpu::line::{ASKS_EARLY, DESTROYS};
 use crate::sync::{AtomicBool, AtomicU32, Mutex, Ordering};
 use ::wgpu::{Buffer, BufferUsages, BufferView, BufferViewMut, MapMode};
 use std::sync::{Arc, OnceLock};
-use std::task::Poll;
+use std::task::{Poll, Waker};
 
 /// The regions of a device.
 #[derive(Debug)]
@@ -30,16 +31,20 @@ pub(crate) struct Table {
 #[derive(Debug)]
 pub(crate) struct Memory {
     store: Store,
-    /// Whether the program has the buffer too.
-    outside: AtomicBool,
+    /// Whether the program has a buffer of the device's own too.
+    lent: AtomicBool,
     /// Guards the map for the host, if there is one.
     map: Mutex<Option<Map>>,
+    /// Guards what wgpu says of the buffer that was made last.
+    verdict: Mutex<Verdict>,
 }
 
 #[derive(Debug)]
 enum Store {
     /// A buffer of the device's own.
     Own(Buffer),
+    /// A buffer that the program brought.
+    Wrapped(Buffer),
     /// Host memory that the device maps.
     Imported(Buffer),
     /// Transfer memory.
@@ -50,16 +55,26 @@ enum Store {
 #[derive(Debug)]
 struct Half {
     len: u64,
-    upload: OnceLock<Buffer>,
-    readback: OnceLock<Buffer>,
+    /// Guards the buffer on the way up.
+    upload: Mutex<Option<Buffer>>,
+    /// Guards the buffer on the way back.
+    readback: Mutex<Option<Buffer>>,
 }
 
 /// A map of one buffer for the host.
 #[derive(Debug)]
 struct Map {
     buffer: Buffer,
-    answer: Arc<AtomicU32>,
+    told: Arc<Told>,
     view: Option<View>,
+}
+
+/// What became of a map, and who waits for it.
+#[derive(Debug)]
+struct Told {
+    answer: AtomicU32,
+    /// Guards who waits. A leaf lock.
+    waker: Mutex<Option<Waker>>,
 }
 
 #[derive(Debug)]
@@ -77,42 +92,67 @@ impl Table {
         if let Err(fault) = guarded.check() {
             return Alloc::Fault(fault);
         }
-        let store = match ask.kind {
+        let (store, mut verdict) = match ask.kind {
             Kind::Pinned => return Alloc::Refused,
             Kind::Transfer => {
                 let len = ask.len_bytes.min(self.piece_bytes);
-                Store::Half(Half { len, upload: OnceLock::new(), readback: OnceLock::new() })
+                let half = Half { len, upload: Mutex::new(None), readback: Mutex::new(None) };
+                (Store::Half(half), Verdict::Given(Ok(())))
             }
-            Kind::Device => match guarded.buffer("rig", ask.len_bytes, self.usages) {
-                Ok(buffer) => Store::Own(buffer),
-                Err(_) => return Alloc::Refused,
-            },
+            Kind::Device => {
+                let (buffer, verdict) = guarded.buffer_judged("rig", ask.len_bytes, self.usages);
+                (Store::Own(buffer), verdict)
+            }
         };
-        Alloc::Ready(self.enter(store))
+        match verdict.poll(Waker::noop()) {
+            Poll::Ready(Ok(())) => Alloc::Ready(self.enter(store, verdict)),
+            Poll::Ready(Err(_)) => Alloc::Refused,
+            Poll::Pending => Alloc::Pending(self.enter(store, verdict)),
+        }
+    }
+
+    /// Answers whether there was room for a region; one that is refused is gone.
+    pub(crate) fn poll_alloc(
+        &self,
+        region: Region,
+        waker: &Waker,
+        guarded: &Guarded,
+    ) -> Poll<Alloc> {
+        if let Err(fault) = guarded.check() {
+            return Poll::Ready(Alloc::Fault(fault));
+        }
+        let Some(memory) = self.find(region) else { return Poll::Ready(Alloc::Refused) };
+        let verdict = memory.verdict.lock().poll(waker);
+        verdict.map(|verdict| match verdict {
+            Ok(()) => Alloc::Ready(region),
+            Err(_) => {
+                self.free(region);
+                Alloc::Refused
+            }
+        })
     }
 
     /// Maps host memory for the device; none where it does not map it.
     pub(crate) fn import(&self, bytes: HostBytes, guarded: &Guarded) -> Option<Region> {
         let buffer = import::import(bytes, IMPORT_USAGES, guarded)?;
-        Some(self.enter(Store::Imported(buffer)))
+        Some(self.enter(Store::Imported(buffer), Verdict::Given(Ok(()))))
     }
 
     /// Takes in a buffer that the program brought.
     pub(crate) fn wrap(&self, buffer: Buffer) -> Region {
-        let region = self.enter(Store::Own(buffer));
-        self.find(region).iter().for_each(|memory| memory.set_outside());
-        region
+        self.enter(Store::Wrapped(buffer), Verdict::Given(Ok(())))
     }
 
-    fn enter(&self, store: Store) -> Region {
-        let outside = AtomicBool::new(false);
-        let memory = Arc::new(Memory { store, outside, map: Mutex::new(None) });
-        Region(self.regions.lock().insert(memory), 0)
+    fn enter(&self, store: Store, verdict: Verdict) -> Region {
+        let (lent, map) = (AtomicBool::new(false), Mutex::new(None));
+        let memory = Memory { store, lent, map, verdict: Mutex::new(verdict) };
+        Region(self.regions.lock().insert(Arc::new(memory)), 0)
     }
 
     /// Drops a region, and says whether it was there.
     pub(crate) fn free(&self, region: Region) -> bool {
         let memory = self.regions.lock().remove(region.0);
+        memory.iter().for_each(|memory| memory.destroy());
         memory.is_some()
     }
 
@@ -125,19 +165,35 @@ impl Memory {
     /// Returns the buffer of the device's own, if it is one.
     pub(crate) fn own(&self) -> Option<&Buffer> {
         match &self.store {
-            Store::Own(buffer) => Some(buffer),
+            Store::Own(buffer) | Store::Wrapped(buffer) => Some(buffer),
             Store::Imported(_) | Store::Half(_) => None,
         }
     }
 
     /// Notes that the program has the buffer too.
-    pub(crate) fn set_outside(&self) {
-        self.outside.store(true, Ordering::Relaxed);
+    pub(crate) fn set_lent(&self) {
+        self.lent.store(true, Ordering::Relaxed);
     }
 
     /// Whether the program has the buffer too.
     pub(crate) fn is_outside(&self) -> bool {
-        self.outside.load(Ordering::Relaxed)
+        matches!(self.store, Store::Wrapped(_)) || self.lent.load(Ordering::Relaxed)
+    }
+
+    /// Gives the memory back at once, where dropping the buffers does not. What the program brought
+    /// stays.
+    fn destroy(&self) {
+        if !DESTROYS {
+            return;
+        }
+        match &self.store {
+            Store::Own(buffer) | Store::Imported(buffer) => buffer.destroy(),
+            Store::Half(half) => {
+                half.upload.lock().iter().for_each(Buffer::destroy);
+                half.readback.lock().iter().for_each(Buffer::destroy);
+            }
+            Store::Wrapped(_) => {}
+        }
     }
 
     /// Whether it is transfer memory.
@@ -149,23 +205,31 @@ impl Memory {
     pub(crate) fn imported(&self) -> Option<&Buffer> {
         match &self.store {
             Store::Imported(buffer) => Some(buffer),
-            Store::Own(_) | Store::Half(_) => None,
+            Store::Own(_) | Store::Wrapped(_) | Store::Half(_) => None,
         }
     }
 
     /// Returns the buffer that work reads or writes.
-    pub(crate) fn buffer(&self, access: Access) -> Option<&Buffer> {
+    pub(crate) fn buffer(&self, access: Access) -> Option<Buffer> {
         match (&self.store, access) {
-            (Store::Own(buffer) | Store::Imported(buffer), _) => Some(buffer),
-            (Store::Half(half), Access::Read) => half.upload.get(),
-            (Store::Half(half), Access::Write) => half.readback.get(),
+            (Store::Own(buffer) | Store::Wrapped(buffer) | Store::Imported(buffer), _) => {
+                Some(buffer.clone())
+            }
+            (Store::Half(half), Access::Read) => half.upload.lock().clone(),
+            (Store::Half(half), Access::Write) => half.readback.lock().clone(),
         }
     }
 
-    /// Makes a half's buffer for an access of the host, where it is not there yet.
-    pub(crate) fn ready(&self, access: Access, guarded: &Guarded) -> Result<(), Bad> {
-        let Store::Half(half) = &self.store else { return Ok(()) };
-        let (cell, label, usages) = match access {
+    /// Makes a half's buffer for an access of the host, where it is not there yet; answers whether
+    /// there was room.
+    pub(crate) fn ready(
+        &self,
+        access: Access,
+        waker: &Waker,
+        guarded: &Guarded,
+    ) -> Poll<Result<(), Bad>> {
+        let Store::Half(half) = &self.store else { return Poll::Ready(Ok(())) };
+        let (buffer, label, usages) = match access {
             Access::Write => {
                 (&half.upload, "rig upload", BufferUsages::MAP_WRITE | BufferUsages::COPY_SRC)
             }
@@ -173,34 +237,48 @@ impl Memory {
                 (&half.readback, "rig readback", BufferUsages::MAP_READ | BufferUsages::COPY_DST)
             }
         };
-        made(cell, || guarded.buffer(label, half.len, usages)).map(drop)
+        let (mut buffer, mut verdict) = (buffer.lock(), self.verdict.lock());
+        if buffer.is_none() {
+            let (made, of_it) = guarded.buffer_judged(label, half.len, usages);
+            (*buffer, *verdict) = (Some(made), of_it);
+        }
+        let given = verdict.poll(waker);
+        if let Poll::Ready(Err(_)) = given {
+            (*buffer, *verdict) = (None, Verdict::Given(Ok(())));
+        }
+        given
     }
 
     /// Starts a map for the host; does nothing where there is one.
     pub(crate) fn begin(&self, access: Access, guarded: &Guarded) -> Result<(), Fault> {
         guarded.check()?;
         let (buffer, mode) = match (&self.store, access) {
-            (Store::Own(buffer), _) => (Some(buffer), MapMode::Write),
+            (Store::Own(buffer) | Store::Wrapped(buffer), _) => {
+                (Some(buffer.clone()), MapMode::Write)
+            }
             (Store::Imported(_), _) => (None, MapMode::Write),
-            (Store::Half(half), Access::Write) => (half.upload.get(), MapMode::Write),
-            (Store::Half(half), Access::Read) => (half.readback.get(), MapMode::Read),
+            (Store::Half(half), Access::Write) => (half.upload.lock().clone(), MapMode::Write),
+            (Store::Half(half), Access::Read) => (half.readback.lock().clone(), MapMode::Read),
         };
         let buffer =
             buffer.ok_or_else(|| guarded.lose("memory was to be mapped that cannot be"))?;
         let mut map = self.map.lock();
-        if map.as_ref().is_some_and(|map| map.buffer == *buffer) {
+        if map.as_ref().is_some_and(|map| map.buffer == buffer) {
             return Ok(());
         }
         end(&mut map, guarded);
-        let answer = Arc::new(AtomicU32::new(PENDING));
-        let told = Arc::clone(&answer);
+        let told = Arc::new(Told { answer: AtomicU32::new(PENDING), waker: Mutex::new(None) });
+        let tell = Arc::clone(&told);
         let asked = guarded.scoped(|| {
             buffer.map_async(mode, .., move |mapped| {
+                let answer = if mapped.is_ok() { MAPPED } else { FAILED };
                 // ORDERING: pairs with the load in `poll`.
-                told.store(if mapped.is_ok() { MAPPED } else { FAILED }, Ordering::Release);
+                tell.answer.store(answer, Ordering::Release);
+                let waker = tell.waker.lock().take();
+                waker.into_iter().for_each(Waker::wake);
             });
         });
-        *map = Some(Map { buffer: buffer.clone(), answer, view: None });
+        *map = Some(Map { buffer, told, view: None });
         drop(map);
         match asked {
             Ok(()) => Ok(()),
@@ -209,7 +287,7 @@ impl Memory {
     }
 
     /// Answers where the host finds the bytes, once they are mapped.
-    pub(crate) fn poll(&self, guarded: &Guarded) -> Poll<Result<HostBytes, Fault>> {
+    pub(crate) fn poll(&self, waker: &Waker, guarded: &Guarded) -> Poll<Result<HostBytes, Fault>> {
         guarded.check()?;
         let mut map = self.map.lock();
         let Some(map) = map.as_mut() else {
@@ -218,8 +296,12 @@ impl Memory {
         if let Some(view) = &mut map.view {
             return Poll::Ready(Ok(view.bytes()));
         }
+        *map.told.waker.lock() = Some(waker.clone());
         // ORDERING: pairs with the store in the callback.
-        let answer = map.answer.load(Ordering::Acquire);
+        let answer = map.told.answer.load(Ordering::Acquire);
+        if answer == PENDING && !ASKS_EARLY {
+            return Poll::Pending;
+        }
         if answer == FAILED {
             return Poll::Ready(Err(guarded.lose("a map failed")));
         }

@@ -28,6 +28,10 @@ mod import;
 #[path = "import/none.rs"]
 mod import;
 mod kernel;
+#[cfg(not(target_family = "wasm"))]
+mod line;
+#[cfg(target_family = "wasm")]
+#[path = "line/web.rs"]
 mod line;
 mod memory;
 mod work;
@@ -42,7 +46,7 @@ use crate::drivers::wgpu::batch::{Batch, Through};
 use crate::drivers::wgpu::edge::{INTERNAL_BYTES, WORD};
 use crate::drivers::wgpu::guarded::Guarded;
 use crate::drivers::wgpu::kernel::Kernel;
-use crate::drivers::wgpu::line::Line;
+use crate::drivers::wgpu::line::{BUDGET_BYTES, Line, MAY_BLOCK, SERVICE};
 use crate::drivers::wgpu::memory::Table;
 use crate::drivers::wgpu::work::Encoder;
 use ::wgpu::{AdapterInfo, Buffer, BufferUsages, Device, Features, Queue as WgpuQueue};
@@ -141,6 +145,7 @@ impl Gpu {
             // A half of the device's own has two buffers, within it together (S7.6).
             piece_bytes: if import_align_bytes.is_some() { half_bytes } else { half_bytes / 2 },
             half_bytes,
+            may_block: MAY_BLOCK,
             addressed: options.addressed,
             import_align_bytes,
             batches: options.batching == Batching::On,
@@ -202,6 +207,10 @@ impl Driver for Gpu {
         self.table.alloc(ask, &self.guarded)
     }
 
+    fn poll_alloc(&self, region: Region, waker: &Waker) -> Poll<Alloc> {
+        self.table.poll_alloc(region, waker, &self.guarded)
+    }
+
     fn free(&self, region: Region) {
         let there = self.table.free(region);
         debug_assert!(there, "a region is freed once");
@@ -209,22 +218,23 @@ impl Driver for Gpu {
 
     fn lend(&self, region: Region) -> Option<Object> {
         let memory = self.table.find(region)?;
-        memory.set_outside();
+        memory.set_lent();
         // What waits is ahead of all that the program does with it. A fault is found by the next.
         let _ = self.batch.send(self.through());
         memory.own().map(|buffer| Object(Arc::new(buffer.clone())))
     }
 
-    fn poll_transfer(&self, region: Region, access: Access, _: &Waker) -> Poll<Alloc> {
-        let found = self.table.find(region);
-        let ready = found.map(|memory| memory.ready(access, &self.guarded));
-        Poll::Ready(match (self.guarded.check(), ready) {
-            (Err(fault), _) => Alloc::Fault(fault),
-            (Ok(()), Some(Ok(()))) => Alloc::Ready(region),
-            (Ok(()), Some(Err(_))) => Alloc::Refused,
-            (Ok(()), None) => {
-                Alloc::Fault(self.guarded.lose("a region that is gone was to be readied"))
-            }
+    fn poll_transfer(&self, region: Region, access: Access, waker: &Waker) -> Poll<Alloc> {
+        if let Err(fault) = self.guarded.check() {
+            return Poll::Ready(Alloc::Fault(fault));
+        }
+        let Some(memory) = self.table.find(region) else {
+            let why = "a region that is gone was to be readied";
+            return Poll::Ready(Alloc::Fault(self.guarded.lose(why)));
+        };
+        memory.ready(access, waker, &self.guarded).map(|ready| match ready {
+            Ok(()) => Alloc::Ready(region),
+            Err(_) => Alloc::Refused,
         })
     }
 
@@ -241,11 +251,11 @@ impl Driver for Gpu {
         let Some(memory) = self.table.find(region) else {
             return Poll::Ready(Err(self.guarded.lose("a region that is gone was mapped")));
         };
-        if let Poll::Ready(answer) = memory.poll(&self.guarded) {
+        if let Poll::Ready(answer) = memory.poll(waker, &self.guarded) {
             return Poll::Ready(answer);
         }
         self.guarded.look()?;
-        let answer = memory.poll(&self.guarded);
+        let answer = memory.poll(waker, &self.guarded);
         if answer.is_pending() {
             self.guarded.probe()?;
             self.line.wake_mapped(waker);
@@ -273,11 +283,34 @@ impl Driver for Gpu {
     fn load(&self, code: &Code) -> Load {
         match Kernel::load(code, &self.guarded) {
             Ok(kernel) => {
-                let kernel = self.encoder.kernels.lock().insert(kernel);
-                Load::Ready { kernel, code_bytes: 0 }
+                let number = self.encoder.kernels.lock().insert(kernel);
+                match self.poll_load(number, Waker::noop()) {
+                    Poll::Ready(Load::Ready { kernel, code_bytes }) => {
+                        Load::Ready { kernel, code_bytes }
+                    }
+                    Poll::Ready(other) => {
+                        self.unload(number);
+                        other
+                    }
+                    Poll::Pending => Load::Pending(number),
+                }
             }
-            Err(why) => self.guarded.check().map_or_else(Load::Fault, |()| Load::Rejected(why)),
+            Err(why) => Load::Rejected(why),
         }
+    }
+
+    fn poll_load(&self, kernel: u64, waker: &Waker) -> Poll<Load> {
+        if let Err(fault) = self.guarded.check() {
+            return Poll::Ready(Load::Fault(fault));
+        }
+        let known = self.encoder.kernels.lock().get(kernel).cloned();
+        let Some(known) = known else {
+            return Poll::Ready(Load::Rejected(Arc::from("the kernel is gone")));
+        };
+        known.poll(waker).map(|loaded| match loaded {
+            Ok(()) => Load::Ready { kernel, code_bytes: 0 },
+            Err(why) => Load::Rejected(why),
+        })
     }
 
     fn unload(&self, kernel: u64) {
@@ -294,15 +327,24 @@ impl Driver for Gpu {
         if let Err(fault) = self.guarded.check() {
             return HandOver::Fault(fault);
         }
+        drop(self.guarded.take_unsaid());
         match self.take(value, work) {
-            Ok(()) => HandOver::Done,
+            Ok(()) => {
+                self.line.judge(value, self.guarded.take_unsaid());
+                HandOver::Done
+            }
             Err(Refusal::Rejected(why)) => HandOver::Rejected(why),
             Err(Refusal::Fault(fault)) => HandOver::Fault(fault),
         }
     }
 
+    fn rejected(&self, value: u64) -> Option<Arc<str>> {
+        self.line.rejected(value)
+    }
+
     fn commit(&self, _: u64) -> Result<(), Fault> {
-        self.batch.send(self.through())
+        self.batch.send(self.through())?;
+        self.line.commit(&self.guarded)
     }
 
     fn reached(&self) -> Result<u64, Fault> {
@@ -335,7 +377,7 @@ impl Driver for Gpu {
         }
         self.guarded.look()?;
         self.line.look(&self.guarded)?;
-        if !self.line.wake() {
+        if !self.line.wake(&self.guarded) {
             return Ok(waits);
         }
         self.guarded.probe()?;
@@ -348,7 +390,7 @@ impl Driver for Gpu {
 
     fn stop(&self) {
         self.batch.stop();
-        self.line.stop();
+        self.line.stop(&self.guarded);
     }
 
     fn poll_stopped(&self, waker: &Waker) -> Poll<Stopped> {
@@ -362,10 +404,6 @@ impl Driver for Gpu {
 
 /// The driver's name.
 pub(crate) const KIND: &str = "wgpu";
-/// The budget of a device that says nothing of its memory (S1.13).
-const BUDGET_BYTES: u64 = 1 << 30;
 /// What every buffer can be used for.
 const USAGES: BufferUsages =
     BufferUsages::STORAGE.union(BufferUsages::COPY_SRC).union(BufferUsages::COPY_DST);
-/// How soon those who wait without blocking are looked after again.
-const SERVICE: Duration = Duration::from_millis(1);

@@ -195,7 +195,7 @@ fn show_host(encoder: &mut CommandEncoder, spans: &[Span], table: &Table) {
 fn place(spans: &[Span], at: usize, access: Access, table: &Table) -> Result<Place, Bad> {
     let span = spans.get(at).ok_or_else(|| wrong("there is no such span"))?;
     let memory = table.find(span.region).ok_or_else(|| wrong("a span's region is gone"))?;
-    let buffer = memory.buffer(access).cloned();
+    let buffer = memory.buffer(access);
     let buffer = buffer.ok_or_else(|| wrong("a half is used before it is ready"))?;
     let end = span.offset.checked_add(span.len);
     if end.is_none_or(|end| end > buffer.size()) {
