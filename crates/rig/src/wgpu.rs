@@ -8,6 +8,16 @@
 //! `wgpu::Buffer` of a buffer, for pipelines of the program's own, and [`wrap`] makes a buffer of a
 //! `wgpu::Buffer`. Work that the program encodes goes into a submission by [`encode`]; work that it
 //! put on the queue itself is told with [`Device::record_use`].
+//!
+//! Values run in the order of wgpu's one queue. Each is one `queue.submit`, or with
+//! [`Batching::On`] many are. Sizes and offsets are bytes, and any of them will do: WebGPU copies
+//! whole words, and a small pass does the rest. What is encoded wrongly, and a launch whose binding
+//! starts where none may, is `Misuse` of that submission, of which nothing ran; in a browser the
+//! wait for its value says so.
+//!
+//! A program compiled for browsers uses the async forms. Vulkan and GL are tested, on software and
+//! where there is a GPU on that; Metal, DX12 and browsers are compiled by `npm run check:targets`,
+//! and have not been run.
 
 use crate::allocation::{Allocation, Memory, Parts, Ref};
 use crate::buffer::Buffer;
@@ -41,7 +51,7 @@ pub fn opener(options: Options) -> Opener {
     Opener::future(wgpu::KIND, wgpu::driver(options))
 }
 
-/// Opens a GPU, or answers the device that has its name.
+/// Opens a GPU, or answers the device that has its name. Waits until the system has opened it.
 ///
 /// # Errors
 ///
@@ -62,24 +72,40 @@ pub fn open(options: Options) -> Result<Device> {
     Device::open(&name, opener(options))
 }
 
-/// Takes a wgpu device that the program opened as the device of the options' name. Its callbacks
-/// stay the program's, and it is never destroyed; a loss is found by the next work, or told by
-/// [`Device::device_lost`] (S12.1). Of the options only the name, the memory's addressing and the
-/// usages count.
+/// Takes a wgpu device that the program opened as the device of the options' name. Waits for
+/// nothing of the device; see [`Device::open_async`].
+///
+/// Its callbacks stay the program's, and it is never destroyed; a loss is found by the next work,
+/// or told by [`Device::device_lost`] (S12.1). Of the options only the name, the memory's
+/// addressing, the usages, the batching and whether it maps host memory count; it maps none that
+/// was opened without what that needs.
 ///
 /// # Errors
 ///
 /// Those of [`Device::open_async`]; `Unsupported` where the name belongs to another wgpu device, or
 /// this one lacks what the options ask for.
-#[cfg(not(target_family = "wasm"))]
-pub fn adopt(device: ::wgpu::Device, queue: ::wgpu::Queue, options: Options) -> Result<Device> {
+pub async fn adopt_async(
+    device: ::wgpu::Device,
+    queue: ::wgpu::Queue,
+    options: Options,
+) -> Result<Device> {
     let (name, own) = (Arc::clone(&options.name), device.clone());
-    let opener = Opener::new(wgpu::KIND, move || wgpu::adopt(device, queue, &options));
-    let opened = Device::open(&name, opener)?;
+    let opener = Opener::future(wgpu::KIND, async move { wgpu::adopt(device, queue, &options) });
+    let opened = Device::open_async(&name, opener).await?;
     match handles(&opened)? {
         (known, _) if known == own => Ok(opened),
         _ => Err(unsupported(&opened, "the name belongs to another wgpu device")),
     }
+}
+
+/// Takes a device like [`adopt_async`], and blocks meanwhile.
+///
+/// # Errors
+///
+/// Those of [`adopt_async`].
+#[cfg(not(target_family = "wasm"))]
+pub fn adopt(device: ::wgpu::Device, queue: ::wgpu::Queue, options: Options) -> Result<Device> {
+    wait::block_on(adopt_async(device, queue, options))
 }
 
 /// Returns the wgpu device and queue behind a device.

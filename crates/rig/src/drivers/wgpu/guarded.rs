@@ -10,13 +10,12 @@
 use crate::driver::{Fault, Refusal};
 use crate::sync::{AtomicU64, BoxFuture, Mutex, Ordering, now_ns};
 use ::wgpu::{
-    Backend, Buffer, BufferDescriptor, BufferUsages, CommandBuffer, Device, Error, ErrorFilter,
-    MapMode, PollError, PollStatus, PollType, Queue, SubmissionIndex,
+    Buffer, BufferDescriptor, BufferUsages, CommandBuffer, Device, Error, ErrorFilter, MapMode,
+    PollStatus, PollType, Queue, SubmissionIndex,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 /// A device and its queue.
 #[derive(Debug)]
@@ -27,21 +26,8 @@ pub(crate) struct Guarded {
     loss: Arc<OnceLock<Fault>>,
     /// Guards the verdicts that are still to come. A leaf lock.
     unsaid: Mutex<Vec<Verdict>>,
-    /// Whether a removed device shows all of its work as complete.
-    shows_lost_as_done: bool,
     /// When the device was probed last.
     probed_ns: AtomicU64,
-}
-
-/// What wgpu knows of a submission.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Asked {
-    Complete,
-    Running,
-    /// It was never taken, since the device had ended before; why.
-    Untaken(String),
-    /// The device is gone with all of its work; why.
-    Gone(String),
 }
 
 /// What a call came to that wgpu answered with an error.
@@ -79,9 +65,8 @@ impl Guarded {
 
     /// Takes a device that a program opened, whose callbacks stay the program's (S12.1).
     pub(crate) fn adopted(device: Device, queue: Queue) -> Self {
-        let shows_lost_as_done = device.adapter_info().backend == Backend::Dx12;
         let (unsaid, probed_ns) = (Mutex::new(Vec::new()), AtomicU64::new(now_ns()));
-        Self { device, queue, loss: Arc::default(), unsaid, shows_lost_as_done, probed_ns }
+        Self { device, queue, loss: Arc::default(), unsaid, probed_ns }
     }
 
     /// Whether the device is well, as far as is known.
@@ -92,15 +77,6 @@ impl Guarded {
     /// Notes that the device has ended; the first reason stays.
     pub(crate) fn lose(&self, why: &str) -> Fault {
         self.loss.get_or_init(|| Fault::new(format!("wgpu: {why}"))).clone()
-    }
-
-    /// Makes sure that the device is well after it showed work as complete (S2.9).
-    pub(crate) fn check_after(&self) -> Result<(), Fault> {
-        self.check()?;
-        match self.shows_lost_as_done.then(|| self.submit(None)) {
-            Some(Err(Refusal::Fault(fault))) => Err(fault),
-            _ => Ok(()),
-        }
     }
 
     /// Submits. A device that is lost answers an index that it never hands out, of which the first
@@ -114,36 +90,6 @@ impl Guarded {
             Ok(Ok(index)) => Ok(index),
             Ok(Err(bad)) => Err(bad.rejected()),
             Err(panic) => Err(Refusal::Fault(self.lose(&text_of(&*panic)))),
-        }
-    }
-
-    /// Waits for a submission, for `at_most`; answers whether it and all before it are complete.
-    ///
-    /// Where it may not be, `at_most` is not 0: wgpu panics when another thread's poll finds the
-    /// queue empty between this one's look at the fence and at the queue, which a wait that ends
-    /// with the fence cannot meet.
-    pub(crate) fn poll(&self, index: &SubmissionIndex, at_most: Duration) -> Result<bool, Fault> {
-        self.check()?;
-        match self.ask(index, at_most) {
-            Asked::Complete => Ok(true),
-            Asked::Running => self.probe().map(|()| false),
-            Asked::Untaken(why) | Asked::Gone(why) => Err(self.lose(&why)),
-        }
-    }
-
-    /// Waits for a submission, for `at_most`, also on a device that has ended.
-    pub(crate) fn ask(&self, index: &SubmissionIndex, at_most: Duration) -> Asked {
-        let submission_index = Some(index.clone());
-        let wait = PollType::Wait { submission_index, timeout: Some(at_most) };
-        match catch_unwind(AssertUnwindSafe(|| self.device.poll(wait))) {
-            Ok(Ok(_)) => Asked::Complete,
-            Ok(Err(PollError::Timeout)) => Asked::Running,
-            Ok(Err(error)) => Asked::Untaken(format!("the device took no work: {error}")),
-            Err(panic) => match text_of(&*panic) {
-                // The queue is empty, so it is complete: the wait ended just then.
-                text if text.starts_with(EMPTY_BUT_BEHIND) => Asked::Complete,
-                text => Asked::Gone(text),
-            },
         }
     }
 
@@ -288,12 +234,9 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
+pub(crate) fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     one_line(text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a poll panicked"))
 }
 
 const PROBE_NS: u64 = 100_000_000;
-
-/// How wgpu's panic begins that says that the queue is empty, and its fence was behind before.
-const EMPTY_BUT_BEHIND: &str = "If the queue is empty, the current submission index";

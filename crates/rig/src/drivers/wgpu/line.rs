@@ -6,10 +6,11 @@
 //! poll for what is not complete must wait ([`Guarded::poll`]). Any thread may call anything; one
 //! leaf lock, under which nothing is polled and nobody is woken.
 
-use crate::driver::Fault;
-use crate::drivers::wgpu::guarded::{Asked, Guarded, Verdict};
+use crate::driver::{Fault, Refusal};
+use crate::drivers::wgpu::guarded::{Guarded, Verdict};
+use crate::drivers::wgpu::poll::Asked;
 use crate::sync::{AtomicU64, Mutex, Ordering};
-use ::wgpu::SubmissionIndex;
+use ::wgpu::{Backend, SubmissionIndex};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
@@ -24,6 +25,8 @@ pub(crate) struct Line {
     hint: Arc<AtomicU64>,
     /// Guards what is under way.
     state: Mutex<State>,
+    /// Whether a removed device shows all of its work as complete.
+    shows_lost_as_done: bool,
 }
 
 #[derive(Debug, Default)]
@@ -38,8 +41,10 @@ struct State {
 }
 
 impl Line {
-    pub(crate) fn new() -> Self {
-        Self { word: AtomicU64::new(0), hint: Arc::default(), state: Mutex::new(State::default()) }
+    pub(crate) fn new(guarded: &Guarded) -> Self {
+        let shows_lost_as_done = guarded.device.adapter_info().backend == Backend::Dx12;
+        let state = Mutex::new(State::default());
+        Self { word: AtomicU64::new(0), hint: Arc::default(), state, shows_lost_as_done }
     }
 
     /// Returns the word as it is.
@@ -86,7 +91,7 @@ impl Line {
 
     fn raise(&self, value: u64, guarded: &Guarded) -> Result<u64, Fault> {
         if value > self.word() {
-            guarded.check_after()?;
+            self.check_after(guarded)?;
             // ORDERING: pairs with the acquire in `word`: who sees the value sees its writes.
             self.word.fetch_max(value, Ordering::Release);
             let mut state = self.state.lock();
@@ -95,6 +100,15 @@ impl Line {
             }
         }
         Ok(self.word())
+    }
+
+    /// Makes sure that the device is well after it showed work as complete (S2.9).
+    fn check_after(&self, guarded: &Guarded) -> Result<(), Fault> {
+        guarded.check()?;
+        match self.shows_lost_as_done.then(|| guarded.submit(None)) {
+            Some(Err(Refusal::Fault(fault))) => Err(fault),
+            _ => Ok(()),
+        }
     }
 
     /// Whether a submission is noted that ends a value.

@@ -5,7 +5,8 @@
 //! | `adapter` | which GPUs there are, and which one is opened |
 //! | `guarded` | a wgpu device and queue, with every way in which they tell of an error or an end |
 //! | `batch` | values that wait to be submitted together |
-//! | `line` | what was submitted and is not known to be complete |
+//! | `line` | what was submitted and is not known to be complete; of its own in a browser |
+//! | `poll` | polls for one submission |
 //! | `import` | host memory that the device maps, by the platform's own way |
 //! | `memory` | regions, and their maps for the host |
 //! | `work` | the work of one value, encoded |
@@ -34,6 +35,8 @@ mod line;
 #[path = "line/web.rs"]
 mod line;
 mod memory;
+#[cfg(not(target_family = "wasm"))]
+mod poll;
 mod work;
 
 use crate::bytes::HostBytes;
@@ -162,7 +165,7 @@ impl Gpu {
         }
         let no_room = |bad| Fault::new(format!("the driver's own buffers cannot be made: {bad:?}"));
         Ok(Self {
-            line: Line::new(),
+            line: Line::new(&guarded),
             batch: Batch::new(options.batching),
             table: Table::new(usages, half_bytes / 2),
             encoder: Encoder::new(&guarded).map_err(no_room)?,

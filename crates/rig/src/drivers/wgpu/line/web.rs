@@ -68,7 +68,7 @@ impl Wake for Wakers {
 }
 
 impl Line {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(_: &Guarded) -> Self {
         let state = Mutex::new(State::default());
         Self { word: AtomicU64::new(0), state, wakers: Arc::default() }
     }
