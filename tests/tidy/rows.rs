@@ -46,5 +46,5 @@ pub(crate) const ROWS: &[Row] = &[
     Row { number: 11, files: &["piece"] },
     Row { number: 11, files: &["copy", "blit"] },
     Row { number: 11, files: &["blocking"] },
-    Row { number: 12, files: &["memory", "file", "wgpu", "measure"] },
+    Row { number: 12, files: &["memory", "file", "wgpu", "measure", "embed"] },
 ];

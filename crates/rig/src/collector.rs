@@ -6,10 +6,14 @@
 //! run, and are dropped, while it is not held.
 
 use crate::entry;
+use crate::global::Global;
+use crate::sync::{MaybeSend, MaybeSync};
 use parking_lot::Mutex;
 use std::any::Any;
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
 
 /// Registers a function that rounds two and three of reclaim call before they give up, on the
 /// thread that allocates (S10.9). It may drop and free buffers; all other calls but facts are
@@ -73,6 +77,29 @@ pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&'static str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic")
 }
+
+/// An embedder's own collector of garbage, which frees in turns of its own: a browser's engine.
+///
+/// Rounds two and three ask for turns, after the collectors that are functions, until the try can
+/// be served or a turn is the last.
+pub trait Pressure: MaybeSend + MaybeSync {
+    /// Takes a turn, counted from 0 in each round; answers whether another may help, once this one
+    /// is over. It calls nothing of this library but drops and [`crate::Buffer::free`].
+    fn poll_turn(&self, round: u64, turn: u64, cx: &mut Context<'_>) -> Poll<bool>;
+}
+
+/// Sets the embedder's collector; the first call counts.
+pub(crate) fn set_pressure(pressure: Arc<dyn Pressure>) {
+    let _ = PRESSURE.set(pressure);
+}
+
+/// Takes a turn of the embedder's collector; answers whether another may help.
+pub(crate) async fn turn(round: u64, turn: u64) -> bool {
+    let Some(pressure) = PRESSURE.get() else { return false };
+    poll_fn(|cx| entry::inside(entry::COLLECTOR, || pressure.poll_turn(round, turn, cx))).await
+}
+
+static PRESSURE: Global<OnceLock<Arc<dyn Pressure>>> = Global::new(OnceLock::new());
 
 type Function = Arc<dyn Fn() + Send + Sync>;
 

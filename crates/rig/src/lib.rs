@@ -200,6 +200,7 @@ mod borrow;
 mod budget;
 mod buffer;
 #[allow(unsafe_code)]
+#[cfg_attr(target_family = "wasm", path = "bytes/web.rs")]
 pub mod bytes;
 mod cache;
 mod claim;
@@ -211,6 +212,7 @@ mod drain;
 mod draining;
 pub mod driver;
 pub mod drivers;
+pub mod embed;
 mod entry;
 mod error;
 #[cfg(not(target_family = "wasm"))]
@@ -268,7 +270,7 @@ pub use crate::bin::Bins;
 pub use crate::blocking::copy;
 pub use crate::borrow::borrow;
 pub use crate::buffer::{Buffer, LentBuffer, Stamps, Use};
-pub use crate::collector::{Collector, add_collector};
+pub use crate::collector::{Collector, Pressure, add_collector};
 pub use crate::copy::copy_async;
 pub use crate::create::BufferBuilder;
 pub use crate::device::{CacheOptions, Device, devices, host, snapshot, stats};
@@ -288,5 +290,7 @@ pub use crate::report::{
     Stats, Usage, time_line,
 };
 pub use crate::submit::Launch;
+#[cfg(target_family = "wasm")]
+pub use crate::sync::set_clock;
 pub use crate::timeline::{DeviceId, Point};
 pub use crate::wrap::{Wrap, WrapShared, wrap, wrap_raw, wrap_shared};

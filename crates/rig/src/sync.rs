@@ -10,6 +10,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
+#[cfg(not(target_family = "wasm"))]
 use std::time::Instant;
 
 /// `Send` natively; nothing in a browser, whose objects stay on one thread.
@@ -150,7 +151,24 @@ impl Steps {
     }
 }
 
+/// Says how the time is told, in nanoseconds since some moment; the first call counts, and comes
+/// before any device is opened. Without it the time stands still.
+#[cfg(target_family = "wasm")]
+pub fn set_clock(now_ns: fn() -> u64) {
+    let _ = CLOCK.set(now_ns);
+}
+
+/// Returns the nanoseconds since some moment.
+#[cfg(target_family = "wasm")]
+pub(crate) fn now_ns() -> u64 {
+    CLOCK.get().map_or(0, |now_ns| now_ns())
+}
+
+#[cfg(target_family = "wasm")]
+static CLOCK: std::sync::OnceLock<fn() -> u64> = std::sync::OnceLock::new();
+
 /// Returns the nanoseconds since the process first asked.
+#[cfg(not(target_family = "wasm"))]
 pub(crate) fn now_ns() -> u64 {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64

@@ -16,6 +16,7 @@ use crate::sync::{Ordering, fence, now_ns};
 use crate::timeline::{DeviceId, Fate};
 use crate::window::Pace;
 use parking_lot::{Condvar, Mutex};
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
@@ -107,6 +108,21 @@ fn run() {
         }
         state.poked = false;
     }
+}
+
+/// Passes on this thread, for an embedder that has no other.
+pub(crate) fn pass_here() -> Option<Duration> {
+    PACES.with_borrow_mut(pass)
+}
+
+/// Whether somebody waits for a pass; forgets it.
+pub(crate) fn take_poke() -> bool {
+    std::mem::take(&mut STATE.lock().poked)
+}
+
+thread_local! {
+    /// The paces of those who call `pass_here`.
+    static PACES: RefCell<Vec<Paced>> = const { RefCell::new(Vec::new()) };
 }
 
 /// When a device is scanned next.

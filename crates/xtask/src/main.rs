@@ -13,6 +13,7 @@ mod check;
 mod clock;
 mod loom;
 mod miri;
+mod package;
 mod packages;
 #[path = "../../../tests/tidy/rows.rs"]
 mod rows;
@@ -41,6 +42,8 @@ fn steps(arguments: &[String]) -> Option<Vec<Step>> {
         ["setup"] => vec![setup::STEP],
         ["check"] => vec![check::FORMAT, check::CLIPPY, check::TIDY, check::DOCS, wasm::CHECK],
         ["wasm"] => vec![wasm::CHECK],
+        ["build"] => vec![package::BUILD],
+        ["web"] => vec![package::BUILD, package::NODE, package::CHROMIUM],
         ["loom"] => vec![loom::STEP],
         ["miri"] => vec![miri::STEP],
         ["validation"] => vec![validation::STEP],
@@ -64,6 +67,9 @@ fn every_step() -> Vec<Step> {
         tests::DOC_TESTS,
         tests::EXAMPLES,
         Step { sum: Sum::Apart, ..validation::STEP },
+        package::BUILD,
+        package::NODE,
+        package::CHROMIUM,
         loom::STEP,
         Step { sum: Sum::Apart, ..miri::STEP },
     ]
@@ -73,9 +79,11 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
   setup            looks for the tools that the other tasks need, and installs them where it can
   check            format, clippy, tidy, docs, clippy for browsers
-  test             everything: setup, check, wasm, tests, doc tests, examples, validation,
+  test             everything: setup, check, tests, doc tests, examples, validation, web,
                    loom, miri
   wasm             clippy for browsers
+  build            the npm package, into dist
+  web              the npm package and its tests, in Node and Chromium
   loom             the model checker on claims, stamps, the turn and loss
   miri             memory checks of rows 0 to 3 and the access paths
   validation       the tests of GPUs under Vulkan's validation layer
@@ -88,7 +96,8 @@ mod usage_tests {
 
     #[test]
     fn every_task_of_the_usage_text_has_steps_and_nothing_else_has() {
-        let other = ["wasm", "loom", "miri", "validation", "bench", "bench --quick"];
+        let other =
+            ["wasm", "build", "web", "loom", "miri", "validation", "bench", "bench --quick"];
         for task in ["setup", "check", "test"].into_iter().chain(other) {
             let words: Vec<String> = task.split(' ').map(String::from).collect();
             assert!(steps(&words).is_some_and(|steps| !steps.is_empty()), "{task}");

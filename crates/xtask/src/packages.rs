@@ -36,7 +36,7 @@ pub(crate) fn find(workspace: &Workspace) -> String {
 }
 
 /// Installs packages with apt-get, as root or through a sudo that asks for no password.
-fn install(workspace: &Workspace, packages: &[&str]) {
+pub(crate) fn install(workspace: &Workspace, packages: &[&str]) {
     let Some(by) = installer(workspace) else {
         println!("  apt-get cannot be run here, so nothing is installed");
         return;

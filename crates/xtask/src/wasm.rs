@@ -5,8 +5,9 @@
 //! the running toolchain lends it cargo and the linker. What is built goes to a folder of its own,
 //! so that two compilers never push out each other's files.
 
+use crate::packages::install;
 use crate::step::{Failure, Found, Step, Sum};
-use crate::workspace::{Workspace, answer, is_root, run};
+use crate::workspace::{Workspace, answer, run};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -60,7 +61,7 @@ impl Target {
         }
         let linker = linker(&sysroot).ok_or(format!("{} has no rust-lld", sysroot.display()))?;
         if !is_there() {
-            install(workspace);
+            install(workspace, &DEBIAN);
         }
         match is_there() {
             true => Ok(Self::Debian { linker }),
@@ -97,24 +98,6 @@ fn add(workspace: &Workspace) {
     let _ = run(&mut command);
 }
 
-/// Installs Debian's compiler and sources. What is still missing afterwards is told then.
-fn install(workspace: &Workspace) {
-    if !is_root(workspace) {
-        return;
-    }
-    for words in [&["install"][..], &["update"], &["install"]] {
-        let mut command = workspace.program("apt-get");
-        command.env("DEBIAN_FRONTEND", "noninteractive");
-        command.args(["-qq", "-y", "-o", "DPkg::Lock::Timeout=120"]).args(words);
-        if words == ["install"] {
-            command.arg("--no-install-recommends").args(DEBIAN);
-        }
-        if run(&mut command).is_ok() && is_there() {
-            return;
-        }
-    }
-}
-
 /// Whether Debian's compiler and the sources of its standard library are there.
 fn is_there() -> bool {
     Path::new(DEBIAN_RUSTC).is_file() && Path::new(DEBIAN_SOURCES).is_dir()
@@ -132,7 +115,7 @@ const DEBIAN: [&str; 2] = ["rustc-web", "rust-web-src"];
 const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 const DEBIAN_SOURCES: &str = "/usr/lib/rustlib/src/rust/library";
 /// What a browser runs.
-const PACKAGES: &[&[&str]] = &[&["-p", "rig-gpu"]];
+const PACKAGES: &[&[&str]] = &[&["-p", "rig-gpu", "--no-default-features"], &["-p", "rig-web"]];
 
 #[cfg(test)]
 mod targets {

@@ -124,11 +124,6 @@ pub(crate) fn answer(command: &mut Command) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).trim_end().to_string())
 }
 
-/// Whether this task may install packages of the system.
-pub(crate) fn is_root(workspace: &Workspace) -> bool {
-    answer(workspace.program("id").arg("-u")).is_some_and(|id| id == "0")
-}
-
 /// Returns a call as a person would type it.
 pub(crate) fn shown(command: &Command) -> String {
     let mut words = Vec::new();

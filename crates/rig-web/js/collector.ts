@@ -1,0 +1,126 @@
+// The way back of handles that nobody can reach, and what makes an engine look for them.
+
+/** Handles that the engine found unreachable, until the next call takes them. */
+export class Dropped {
+  readonly #registry: FinalizationRegistry<number>;
+  #numbers: number[] = [];
+
+  constructor(wake: () => void) {
+    this.#registry = new FinalizationRegistry((number) => {
+      // Only a note: whoever comes next takes it, at the latest the end of this task.
+      if (this.#numbers.push(number) === 1) queueMicrotask(wake);
+    });
+  }
+
+  /** Watches a handle. Disposing it needs no word here: its number finds nothing then. */
+  watch(handle: object, number: number): void {
+    this.#registry.register(handle, number);
+  }
+
+  /** Takes what was noted. */
+  take(): number[] {
+    if (this.#numbers.length === 0) return NONE;
+    const numbers = this.#numbers;
+    this.#numbers = [];
+    return numbers;
+  }
+}
+
+/**
+ * The turns of rounds two and three: arrays that nobody touches, which raise the engine's pressure
+ * to collect, and turns of the event loop, in which it tells what it collected.
+ */
+export class Pressure {
+  readonly #over: () => void;
+  #sizes: number[] = [];
+  #until = 0;
+  #turns = 0;
+
+  constructor(over: () => void) {
+    this.#over = over;
+  }
+
+  /** Starts a turn, and answers whether another may help. */
+  take(round: number, turn: number): boolean {
+    if (turn === 0) this.#begin(round);
+    if (turn === 0 || performance.now() >= this.#until || this.#turns === 0) this.#press();
+    this.#turns -= 1;
+    eventLoopTurn().then(this.#over);
+    return this.#sizes.length > 0 || (this.#turns > 0 && performance.now() < this.#until);
+  }
+
+  #begin(round: number): void {
+    const hasGc = typeof (globalThis as { gc?: unknown }).gc === "function";
+    this.#sizes = hasGc ? [] : [...SIZES];
+    if (round > 2) this.#sizes.push(LAST_BYTES);
+  }
+
+  #press(): void {
+    const size = this.#sizes.shift();
+    const gc = (globalThis as { gc?: (o?: object) => unknown }).gc;
+    if (gc) void gc({ type: "major", execution: "sync" });
+    if (size !== undefined) garbage(size);
+    const isLast = this.#sizes.length === 0;
+    this.#until = performance.now() + (isLast ? LAST_MS : STEP_MS);
+    this.#turns = isLast ? LAST_TURNS : STEP_TURNS;
+  }
+}
+
+/**
+ * Counts what a device hands out and does not get back, and makes garbage of that size now and
+ * then, so that the engine learns of bytes which it does not see.
+ */
+export class Pacing {
+  #bytes = 0;
+
+  /** Counts bytes made; answers whether the engine was nudged. */
+  made(bytes: number, roomBytes: number): boolean {
+    this.#bytes += bytes;
+    const step = Math.min(Math.max(roomBytes / 4, STEP_MIN), STEP_MAX);
+    if (this.#bytes < step) return false;
+    this.#bytes = 0;
+    garbage(step);
+    return true;
+  }
+
+  /** Counts bytes that came back by a free or a dispose. */
+  back(bytes: number): void {
+    this.#bytes = Math.max(this.#bytes - bytes, 0);
+  }
+}
+
+/** Makes an array that nobody touches, and lets it go. An engine may refuse one. */
+function garbage(bytes: number): void {
+  try {
+    void new ArrayBuffer(bytes);
+  } catch {
+    // A refusal comes after a collection, which is all that this is for.
+  }
+}
+
+/** Waits for a turn of the event loop, which hidden pages get too. */
+export function eventLoopTurn(): Promise<void> {
+  const { setImmediate } = globalThis as { setImmediate?: (f: () => void) => void };
+  if (setImmediate) return new Promise((resolve) => setImmediate(resolve));
+  return new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => {
+      port1.close();
+      resolve();
+    };
+    port2.postMessage(0);
+  });
+}
+
+const NONE: number[] = [];
+const MIB = 2 ** 20;
+/** Which sizes made every engine collect, on small heaps and with millions of objects. */
+const SIZES = [32, 64, 128, 256, 512, 1024, 2048].map((size) => size * MIB);
+/** An engine that refuses this one collects first. */
+const LAST_BYTES = 16 * 1024 * MIB;
+const STEP_MS = 10;
+const STEP_TURNS = 16;
+const LAST_MS = 250;
+const LAST_TURNS = 400;
+const STEP_MIN = 16 * MIB;
+const STEP_MAX = 256 * MIB;

@@ -1,0 +1,392 @@
+// A GPU device of the page, as the driver sees it: buffers by number, maps, submissions, fences.
+//
+// The word rises by a mapped fence buffer alone: the promises of work that is done, and those of
+// error scopes, also resolve on a device that is lost. Every event wakes the driver, which looks.
+
+import type { Arrays } from "./arrays.js";
+import { Edges, type Place } from "./edge.js";
+import { MapMode, Usage } from "./flags.js";
+
+/** Answers to "what became of it". */
+const enum Verdict {
+  Pending = 0,
+  There = 1,
+  Refused = 2,
+}
+
+interface Mapped {
+  buffer: GPUBuffer;
+  state: Verdict;
+  /** The number of the mapped range's array, once somebody asked for it. */
+  array: number;
+}
+
+interface Held {
+  /** The device's own buffer, or the program's; none for a half. */
+  buffer: GPUBuffer | null;
+  /** Whether the program brought it. */
+  wrapped: boolean;
+  verdict: Verdict;
+  /** Of a half: its length and its two buffers, made when first needed. */
+  length: number;
+  upload: GPUBuffer | null;
+  readback: GPUBuffer | null;
+  map: Mapped | null;
+}
+
+/** A GPU device. */
+export class Gpu {
+  readonly device: GPUDevice;
+  /** Why the device is lost, or empty. */
+  loss = "";
+  /** Hears of every encoding that was found wrong: its value and why. */
+  onRejection: (value: number, why: string) => void = () => undefined;
+  readonly #own: boolean;
+  readonly #usage: number;
+  readonly #arrays: Arrays;
+  readonly #woke: () => void;
+  readonly #edges: Edges;
+  readonly #buffers = new Map<number, Held>();
+  #nextNumber = 1;
+  /** Commands of the program that wait for their submission, by number. */
+  readonly #commands = new Map<number, GPUCommandEncoder>();
+  #encoder: GPUCommandEncoder | null = null;
+  #finished: GPUCommandBuffer[] = [];
+  #wrong = "";
+  #submitted = 0;
+  #fenced = 0;
+  #reached = 0;
+  #isFencing = false;
+  readonly #fences: GPUBuffer[] = [];
+  readonly #rejections = new Map<number, string>();
+
+  constructor(device: GPUDevice, own: boolean, usage: number, arrays: Arrays, woke: () => void) {
+    this.device = device;
+    this.#own = own;
+    this.#usage = USAGE | usage;
+    this.#arrays = arrays;
+    this.#woke = woke;
+    this.#edges = new Edges(device);
+    void device.lost.then((info) => this.lose(info.message || info.reason || "lost"));
+  }
+
+  get architecture(): string {
+    const info = (this.device as { adapterInfo?: GPUAdapterInfo }).adapterInfo;
+    const words = [info?.vendor, info?.architecture, info?.description];
+    return words.filter(Boolean).join(" ") || "WebGPU";
+  }
+
+  /** Notes the loss, once. */
+  lose(why: string): void {
+    if (this.loss) return;
+    this.loss = why;
+    this.#woke();
+  }
+
+  /** Takes a buffer in that the program brought. */
+  wrap(buffer: GPUBuffer): number {
+    return this.#enter({ ...EMPTY, buffer, wrapped: true });
+  }
+
+  /** Returns the GPU buffer of a number. */
+  buffer(number: number): GPUBuffer | null {
+    return this.#buffers.get(number)?.buffer ?? null;
+  }
+
+  /** Keeps commands for the submission that follows at once. */
+  addCommands(encoder: GPUCommandEncoder): number {
+    const number = this.#nextNumber++;
+    this.#commands.set(number, encoder);
+    return number;
+  }
+
+  /** Forgets commands, submitted or not. */
+  dropCommands(number: number): void {
+    this.#commands.delete(number);
+  }
+
+  alloc(size: number): number {
+    const { device } = this;
+    device.pushErrorScope("validation");
+    device.pushErrorScope("out-of-memory");
+    let buffer: GPUBuffer | null = null;
+    try {
+      buffer = device.createBuffer({ label: "rig", size, usage: this.#usage });
+    } catch {
+      // An engine may throw what it cannot even describe to its GPU.
+    }
+    const errors = [device.popErrorScope(), device.popErrorScope()];
+    if (!buffer) {
+      for (const error of errors) error.catch(() => undefined);
+      return 0;
+    }
+    const held: Held = { ...EMPTY, buffer, verdict: Verdict.Pending };
+    const judge = (found: (GPUError | null)[]) => {
+      held.verdict = found.some(Boolean) ? Verdict.Refused : Verdict.There;
+      this.#woke();
+    };
+    // A scope that cannot be popped is one of a device that is being lost.
+    Promise.all(errors).then(judge, () => judge([]));
+    return this.#enter(held);
+  }
+
+  half(length: number): number {
+    return this.#enter({ ...EMPTY, length: Math.min(length, HALF_MAX) });
+  }
+
+  verdict(number: number): number {
+    const held = this.#buffers.get(number);
+    if (held?.verdict === Verdict.Refused) this.free(number);
+    return held?.verdict ?? Verdict.Refused;
+  }
+
+  free(number: number): void {
+    const held = this.#buffers.get(number);
+    if (!held) return;
+    this.unmap(number);
+    this.#buffers.delete(number);
+    if (!held.wrapped) held.buffer?.destroy();
+    held.upload?.destroy();
+    held.readback?.destroy();
+  }
+
+  map(number: number, write: boolean): number {
+    const held = this.#buffers.get(number);
+    if (!held) return 1;
+    const buffer = this.#halfBuffer(held, write);
+    if (held.map?.buffer === buffer) return 0;
+    this.unmap(number);
+    const map: Mapped = { buffer, state: Verdict.Pending, array: 0 };
+    held.map = map;
+    buffer.mapAsync(write ? MapMode.WRITE : MapMode.READ).then(
+      () => {
+        map.state = Verdict.There;
+        this.#woke();
+      },
+      () => held.map === map && this.#mapFailed(),
+    );
+    return 0;
+  }
+
+  mapped(number: number): number {
+    return this.#buffers.get(number)?.map?.state ?? Verdict.Refused;
+  }
+
+  range(number: number): number {
+    const map = this.#buffers.get(number)!.map!;
+    map.array ||= this.#arrays.add(new Uint8Array(map.buffer.getMappedRange()), true);
+    return map.array;
+  }
+
+  unmap(number: number): void {
+    const held = this.#buffers.get(number);
+    if (!held?.map) return;
+    const { array, buffer } = held.map;
+    held.map = null;
+    if (array) this.#arrays.drop(array);
+    buffer.unmap();
+  }
+
+  begin(): void {
+    this.#finished = [];
+    this.#encoder = null;
+    this.device.pushErrorScope("validation");
+    this.device.pushErrorScope("out-of-memory");
+  }
+
+  copy(src: number, srcAt: number, dst: number, dstAt: number, length: number): void {
+    const from = this.#place(src, false, srcAt, length);
+    this.#edges.copy(from, this.#place(dst, true, dstAt, length), this.#encoding());
+  }
+
+  fill(dst: number, at: number, length: number, byte: number): void {
+    this.#edges.fill(this.#place(dst, true, at, length), byte, this.#encoding());
+  }
+
+  native(number: number): void {
+    this.#finish();
+    const encoder = this.#commands.get(number);
+    try {
+      if (encoder) this.#finished.push(encoder.finish());
+    } catch (e) {
+      this.#wrong = String(e);
+    }
+  }
+
+  /** Submits what was encoded as a value, or drops it for value 0. */
+  end(value: number): number {
+    this.#finish();
+    const wrong = this.#wrong;
+    const isDropped = value === 0 || wrong !== "";
+    if (!isDropped) this.device.queue.submit(this.#finished);
+    this.#edges.clear();
+    this.#finished = [];
+    const errors = [this.device.popErrorScope(), this.device.popErrorScope()];
+    this.#wrong = "";
+    for (const error of errors) {
+      error.then(
+        (found) => found && !isDropped && this.reject(value, found.message),
+        () => undefined,
+      );
+    }
+    if (wrong) this.#rejections.set(0, wrong);
+    if (isDropped) return wrong ? 1 : 0;
+    this.#submitted = value;
+    this.commit();
+    return 0;
+  }
+
+  /** Has a fence put behind what this microtask submits. */
+  commit(): void {
+    if (this.#isFencing || this.#fenced >= this.#submitted) return;
+    this.#isFencing = true;
+    queueMicrotask(() => this.#fence());
+  }
+
+  get reached(): number {
+    return this.#reached;
+  }
+
+  /** Keeps a slow engine moving: some show what is done only when something is submitted. */
+  nudge(): void {
+    if (this.#reached < this.#submitted) this.device.queue.submit([]);
+  }
+
+  stop(): void {
+    if (this.#own) this.device.destroy();
+    this.loss ||= "closed";
+  }
+
+  /** Returns a text for the driver: the hardware, the loss, or why a value was found wrong. */
+  text(what: number, at: number): string {
+    if (what === 0) return this.architecture;
+    if (what === 1) return this.loss;
+    return this.#rejections.get(at) ?? "";
+  }
+
+  #fence(): void {
+    this.#isFencing = false;
+    const value = this.#submitted;
+    if (this.loss) return;
+    this.#fenced = value;
+    const { device } = this;
+    const fence =
+      this.#fences.pop() ??
+      device.createBuffer({
+        label: "rig fence",
+        size: 4,
+        usage: Usage.MAP_READ | Usage.COPY_DST,
+      });
+    const encoder = device.createCommandEncoder({ label: "rig fence" });
+    encoder.clearBuffer(fence);
+    device.queue.submit([encoder.finish()]);
+    fence.mapAsync(MapMode.READ).then(
+      () => {
+        fence.unmap();
+        this.#fences.push(fence);
+        if (this.loss) return;
+        this.#reached = Math.max(this.#reached, value);
+        this.#woke();
+      },
+      () => this.#mapFailed(),
+    );
+  }
+
+  /** A map that nobody cancelled failed: a loss, whose reason is awaited for a while. */
+  #mapFailed(): void {
+    setTimeout(() => this.lose("a map failed"), LOSS_MS);
+  }
+
+  /** Notes that a value's commands were found wrong. */
+  reject(value: number, why: string): void {
+    if (this.loss) return;
+    this.#rejections.set(value, why);
+    this.#rejections.delete(0);
+    if (this.#rejections.size > REJECTIONS_MAX) {
+      this.#rejections.delete(this.#rejections.keys().next().value!);
+    }
+    this.onRejection(value, why);
+    this.#woke();
+  }
+
+  #enter(held: Held): number {
+    const number = this.#nextNumber++;
+    this.#buffers.set(number, held);
+    return number;
+  }
+
+  #halfBuffer(held: Held, write: boolean): GPUBuffer {
+    const { device } = this;
+    const make = (label: string, usage: number) => device.createBuffer({ label, size: held.length, usage });
+    if (held.buffer) return held.buffer;
+    if (write) return (held.upload ??= make("rig upload", Usage.MAP_WRITE | Usage.COPY_SRC));
+    return (held.readback ??= make("rig readback", Usage.MAP_READ | Usage.COPY_DST));
+  }
+
+  /** A half is read from its upload buffer, and written to its readback buffer. */
+  #place(number: number, isWritten: boolean, offset: number, length: number): Place {
+    return { buffer: this.#halfBuffer(this.#buffers.get(number)!, !isWritten), offset, length };
+  }
+
+  #encoding(): GPUCommandEncoder {
+    return (this.#encoder ??= this.device.createCommandEncoder({ label: "rig" }));
+  }
+
+  #finish(): void {
+    if (this.#encoder) this.#finished.push(this.#encoder.finish());
+    this.#encoder = null;
+  }
+}
+
+/** The functions that the driver imports, over the devices of an instance. */
+export function gpuImports(
+  gpus: readonly (Gpu | undefined)[],
+  write: (into: number) => (bytes: Uint8Array) => void,
+): Record<string, WebAssembly.ImportValue> {
+  let text = new Uint8Array();
+  const of = (gpu: number) => gpus[gpu]!;
+  return {
+    gpu_text: (gpu: number, what: number, at: number) => {
+      text = new TextEncoder().encode(of(gpu).text(what, at));
+      return text.length;
+    },
+    gpu_text_into: (into: number) => write(into)(text),
+    gpu_largest: (gpu: number) => of(gpu).device.limits.maxBufferSize,
+    gpu_is_lost: (gpu: number) => (of(gpu).loss ? 1 : 0),
+    gpu_alloc: (gpu: number, size: number) => of(gpu).alloc(size),
+    gpu_half: (gpu: number, size: number) => of(gpu).half(size),
+    gpu_verdict: (gpu: number, buffer: number) => of(gpu).verdict(buffer),
+    gpu_free: (gpu: number, buffer: number) => of(gpu).free(buffer),
+    gpu_map: (gpu: number, buffer: number, isWrite: number) => of(gpu).map(buffer, isWrite !== 0),
+    gpu_mapped: (gpu: number, buffer: number) => of(gpu).mapped(buffer),
+    gpu_range: (gpu: number, buffer: number) => of(gpu).range(buffer),
+    gpu_unmap: (gpu: number, buffer: number) => of(gpu).unmap(buffer),
+    gpu_begin: (gpu: number) => of(gpu).begin(),
+    gpu_copy: (gpu: number, src: number, srcAt: number, dst: number, dstAt: number, length: number) =>
+      of(gpu).copy(src, srcAt, dst, dstAt, length),
+    gpu_fill: (gpu: number, dst: number, at: number, length: number, byte: number) =>
+      of(gpu).fill(dst, at, length, byte),
+    gpu_native: (gpu: number, commands: number) => of(gpu).native(commands),
+    gpu_end: (gpu: number, value: number) => of(gpu).end(value),
+    gpu_commit: (gpu: number) => of(gpu).commit(),
+    gpu_reached: (gpu: number) => of(gpu).reached,
+    gpu_nudge: (gpu: number) => of(gpu).nudge(),
+    gpu_stop: (gpu: number) => of(gpu).stop(),
+  };
+}
+
+const EMPTY: Held = {
+  buffer: null,
+  wrapped: false,
+  verdict: Verdict.There,
+  length: 0,
+  upload: null,
+  readback: null,
+  map: null,
+};
+/** A half's two buffers lie within 4 MiB together. */
+const HALF_MAX = 2 * 2 ** 20;
+const REJECTIONS_MAX = 64;
+const LOSS_MS = 1000;
+/** What every buffer can be used for. */
+const USAGE = Usage.STORAGE | Usage.COPY_SRC | Usage.COPY_DST;

@@ -1,0 +1,291 @@
+// One instance of the wasm half: calls, the tickets of promises, timers and the end of it.
+
+import { Arrays } from "./arrays.js";
+import { Dropped, Pressure } from "./collector.js";
+import { RigError, type Told } from "./error.js";
+import { Gpu, gpuImports } from "./gpu.js";
+
+/** What the wasm half exports: `src/face.rs` says what each does. */
+export interface Exports {
+  readonly memory: WebAssembly.Memory;
+  start(): void;
+  pump(): number;
+  turn_over(): void;
+  gpu_woke(gpu: number): void;
+  text_in(length: number): number;
+  list_in(count: number): number;
+  open(gpu: number): number;
+  named(): number;
+  lost(ticket: number, device: number): void;
+  device_number_of(device: number, what: number): number;
+  facts(device: number): void;
+  stats(device: number): void;
+  set_budget(device: number, bytes: number): number;
+  give_back(device: number, all: number): number;
+  close(ticket: number, device: number): void;
+  wait(ticket: number, device: number, value: number): void;
+  create(ticket: number, device: number, length: number): void;
+  create_now(device: number, length: number): number;
+  wrap(array: number, offset: number, length: number): number;
+  wrap_gpu(device: number, buffer: number, length: number): number;
+  drop_listed(): void;
+  drop_buffer(buffer: number): void;
+  free(buffer: number): number;
+  is_dead(buffer: number): number;
+  again(buffer: number): number;
+  region_of(buffer: number): number;
+  stamps(buffer: number): void;
+  view(buffer: number, offset: number, length: number): number;
+  borrow(device: number, buffer: number): number;
+  ready(ticket: number, buffer: number, write: number): void;
+  access(buffer: number, write: number): number;
+  end_access(access: number): void;
+  copy(ticket: number, src: number, dst: number): void;
+  blit(ticket: number, buffer: number, offset: number, array: number, into: number): void;
+  fill(ticket: number, buffer: number, offset: number, length: number, byte: number): void;
+  claim_read(buffer: number): number;
+  release(claim: number): void;
+  lend(buffer: number): number;
+  submit(device: number, commands: number): number;
+  submit_when_ready(ticket: number, device: number, commands: number): void;
+  cancel(ticket: number): void;
+}
+
+interface Ticket {
+  resolve(value: { number: number; text: string }): void;
+  reject(error: unknown): void;
+}
+
+/** A waiting call's option. */
+export type Wait = { signal?: AbortSignal };
+
+/** One instance of the wasm half. */
+export class Instance {
+  readonly arrays = new Arrays();
+  readonly dropped: Dropped;
+  /** The GPU devices, by number from 1. */
+  readonly gpus: (Gpu | undefined)[] = [undefined];
+  /** What the last call answered as text. */
+  answer = "";
+  #exports!: Exports;
+  #error = "";
+  #trap = "";
+  #dead: RigError | null = null;
+  #nextTicket = 1;
+  /** How many tickets keep no process alive. */
+  #quiet = 0;
+  readonly #tickets = new Map<number, Ticket>();
+  #settled: (() => void)[] = [];
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #timerAt = Infinity;
+  readonly #pressure: Pressure;
+
+  private constructor() {
+    this.dropped = new Dropped(() => this.call((e) => e.pump()));
+    this.#pressure = new Pressure(() => this.call((e) => e.turn_over()));
+  }
+
+  /** Makes an instance of a compiled module. */
+  static async of(module: WebAssembly.Module): Promise<Instance> {
+    const made = new Instance();
+    const { exports } = await WebAssembly.instantiate(module, { page: made.#imports() });
+    made.#exports = exports as unknown as Exports;
+    made.#exports.start();
+    return made;
+  }
+
+  /** Why the instance ended, or null. */
+  get dead(): RigError | null {
+    return this.#dead;
+  }
+
+  /** Runs a call, throws what it told, and does what follows a call. */
+  call<R>(f: (exports: Exports) => R): R {
+    if (this.#dead) throw this.#dead;
+    this.#error = "";
+    let result: R;
+    try {
+      this.#takeDropped();
+      result = f(this.#exports);
+      const error = this.#error;
+      this.#after();
+      if (error) throw told(error);
+    } catch (e) {
+      if (RigError.is(e)) throw e;
+      throw this.#end(e);
+    }
+    return result;
+  }
+
+  /** Runs a call that settles a ticket, and promises what it settles with. */
+  wait<T>(start: (exports: Exports, ticket: number) => void, map: (number: number, text: string) => T, o?: Wait): Promise<T> {
+    const signal = o?.signal;
+    return new Promise<T>((resolve, reject) => {
+      if (signal?.aborted) return reject(signal.reason);
+      const ticket = this.#nextTicket++;
+      const aborted = () => {
+        if (!this.#tickets.delete(ticket)) return;
+        reject(signal?.reason);
+        this.call((e) => e.cancel(ticket));
+      };
+      signal?.addEventListener("abort", aborted, { once: true });
+      const over = () => signal?.removeEventListener("abort", aborted);
+      this.#tickets.set(ticket, {
+        resolve: ({ number, text }) => {
+          over();
+          resolve(map(number, text));
+        },
+        reject: (error) => {
+          over();
+          reject(error);
+        },
+      });
+      try {
+        this.call((e) => start(e, ticket));
+      } catch (e) {
+        this.#tickets.delete(ticket);
+        over();
+        reject(e);
+      }
+    });
+  }
+
+  /** Waits like {@link Instance.wait}, for something that may never come and keeps nothing alive. */
+  quietly<T>(start: (exports: Exports, ticket: number) => void, map: (number: number, text: string) => T): Promise<T> {
+    this.#quiet += 1;
+    const over = () => {
+      this.#quiet -= 1;
+    };
+    const waited = this.wait(start, map);
+    waited.then(over, over);
+    return waited;
+  }
+
+  /** Puts a text in for the next call. */
+  putText(text: string): void {
+    const bytes = ENCODER.encode(text);
+    const at = this.#exports.text_in(bytes.length);
+    this.#bytes(at, bytes.length).set(bytes);
+  }
+
+  /** Puts a list of numbers in for the next call. */
+  putList(numbers: readonly number[]): void {
+    const at = this.#exports.list_in(numbers.length);
+    new Float64Array(this.#exports.memory.buffer, at, numbers.length).set(numbers);
+  }
+
+  /** Takes a GPU device in; answers its number. */
+  addGpu(device: GPUDevice, own: boolean, usage: number): number {
+    const number = this.gpus.length;
+    const woke = () => {
+      if (!this.#dead) this.call((e) => e.gpu_woke(number));
+    };
+    this.gpus.push(new Gpu(device, own, usage, this.arrays, woke));
+    return number;
+  }
+
+  #takeDropped(): void {
+    const numbers = this.dropped.take();
+    if (numbers.length === 0) return;
+    this.putList(numbers);
+    this.#exports.drop_listed();
+  }
+
+  /** Polls what was woken, sets the timer for the next maintenance, and resolves promises. */
+  #after(): void {
+    const next = this.#exports.pump();
+    if (next >= 0) this.#setTimer(next);
+    const settled = this.#settled;
+    if (settled.length === 0) return;
+    this.#settled = [];
+    for (const settle of settled) settle();
+  }
+
+  #setTimer(wait: number): void {
+    const at = performance.now() + wait;
+    if (this.#timer !== undefined && this.#timerAt <= at) return;
+    clearTimeout(this.#timer);
+    this.#timerAt = at;
+    const timer = setTimeout(() => {
+      this.#timer = undefined;
+      if (!this.#dead) this.call(() => undefined);
+    }, wait);
+    this.#timer = timer;
+    // In Node a timer keeps the process alive: only a promise that is pending may.
+    if (this.#tickets.size <= this.#quiet) (timer as { unref?(): void }).unref?.();
+  }
+
+  /** Ends the instance after a trap: every promise is rejected, and every later call fails. */
+  #end(e: unknown): RigError {
+    const why = `internal error: ${this.#trap || String(e)}`;
+    const error = new RigError({ code: "Lost", message: `the instance is lost: ${why}`, device: "rig", why });
+    this.#dead = error;
+    clearTimeout(this.#timer);
+    for (const ticket of this.#tickets.values()) ticket.reject(error);
+    this.#tickets.clear();
+    return error;
+  }
+
+  #bytes(at: number, length: number): Uint8Array {
+    return new Uint8Array(this.#exports.memory.buffer, at, length);
+  }
+
+  #text(at: number, length: number): string {
+    return DECODER.decode(this.#bytes(at, length));
+  }
+
+  /** What the wasm half imports: `src/page.rs` says what each does. */
+  #imports(): Record<string, WebAssembly.ImportValue> {
+    const { arrays } = this;
+    const settle = (number: number, how: (ticket: Ticket) => void) => {
+      const ticket = this.#tickets.get(number);
+      if (!ticket || !this.#tickets.delete(number)) return;
+      this.#settled.push(() => how(ticket));
+    };
+    return {
+      now_ms: () => performance.now(),
+      array_make: (length: number) => arrays.make(length),
+      array_drop: (array: number) => arrays.drop(array),
+      array_len: (array: number) => arrays.length(array),
+      array_copy: (src: number, srcAt: number, dst: number, dstAt: number, length: number) => {
+        arrays.part(dst, dstAt, length).set(arrays.part(src, srcAt, length));
+      },
+      array_fill: (array: number, at: number, length: number, byte: number) => {
+        arrays.part(array, at, length).fill(byte);
+      },
+      array_out: (array: number, at: number, into: number, length: number) => {
+        this.#bytes(into, length).set(arrays.part(array, at, length));
+      },
+      array_in: (from: number, length: number, array: number, at: number) => {
+        arrays.part(array, at, length).set(this.#bytes(from, length));
+      },
+      settle: (ticket: number, number: number, text: number, length: number) => {
+        const value = { number, text: this.#text(text, length) };
+        settle(ticket, (t) => t.resolve(value));
+      },
+      settle_error: (ticket: number, text: number, length: number) => {
+        const error = told(this.#text(text, length));
+        settle(ticket, (t) => t.reject(error));
+      },
+      answer: (text: number, length: number) => {
+        this.answer = this.#text(text, length);
+      },
+      answer_error: (text: number, length: number) => {
+        this.#error = this.#text(text, length);
+      },
+      trapped: (text: number, length: number) => {
+        this.#trap = this.#text(text, length);
+      },
+      collect: (round: number, turn: number) => (this.#pressure.take(round, turn) ? 1 : 0),
+      ...gpuImports(this.gpus, (into) => (bytes) => this.#bytes(into, bytes.length).set(bytes)),
+    };
+  }
+}
+
+/** Makes an error of its text. */
+function told(text: string): RigError {
+  return new RigError(JSON.parse(text) as Told);
+}
+
+const ENCODER = new TextEncoder();
+const DECODER = new TextDecoder();

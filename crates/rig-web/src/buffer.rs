@@ -1,0 +1,181 @@
+//! What the page calls of buffers. Each handle is a number of a table.
+
+use crate::driver::Lending;
+use crate::named::{NAMED, buffer_of, device_of, enter, list, now, renamed, told, web};
+use crate::page::{self, Array};
+use crate::task;
+use crate::told::Answer;
+use rig::bytes::{HostBytes, InArray};
+use rig::{Device, Point, Use, copy_async, embed};
+use std::any::Any;
+
+/// Makes a host buffer over part of an array of the page.
+#[unsafe(no_mangle)]
+extern "C" fn wrap(array: u32, offset: f64, len: f64) -> f64 {
+    let at = InArray { array, offset: offset as u64 };
+    enter(embed::wrap(HostBytes::in_array(at, len as u64), Array(array)))
+}
+
+/// Drops handles: as many as were listed.
+#[unsafe(no_mangle)]
+extern "C" fn drop_listed() {
+    for number in list() {
+        drop(NAMED.with_borrow_mut(|named| named.buffers.remove(number)));
+    }
+}
+
+/// Drops a handle.
+#[unsafe(no_mangle)]
+extern "C" fn drop_buffer(number: f64) {
+    drop(NAMED.with_borrow_mut(|named| named.buffers.remove(number)));
+}
+
+/// Ends all buffers of an allocation.
+#[unsafe(no_mangle)]
+extern "C" fn free(buffer: f64) -> f64 {
+    let buffer = buffer_of(buffer);
+    now("free", async move { buffer.free_async().await }, |()| 0.0)
+}
+
+/// Makes another handle of a buffer.
+#[unsafe(no_mangle)]
+extern "C" fn again(buffer: f64) -> f64 {
+    enter(buffer_of(buffer))
+}
+
+/// Answers the number of the GPU buffer that a submission's commands use, without lending it; 0
+/// for memory that is none.
+#[unsafe(no_mangle)]
+extern "C" fn region_of(buffer: f64) -> f64 {
+    let buffer = buffer_of(buffer);
+    let is_gpu = web(&buffer.device()).is_some();
+    told(embed::region(&buffer).map(|region| if is_gpu { region.0 as f64 } else { 0.0 }))
+}
+
+/// Whether a buffer is dead.
+#[unsafe(no_mangle)]
+extern "C" fn is_dead(buffer: f64) -> u32 {
+    u32::from(buffer_of(buffer).dead().is_some())
+}
+
+/// Answers the stamps of a buffer as text: the write's device and value, then those of each use.
+#[unsafe(no_mangle)]
+extern "C" fn stamps(buffer: f64) {
+    let stamps = buffer_of(buffer).stamps();
+    let index = |point: Point| {
+        let of_point = |device: &Device| device.id() == point.device_id();
+        NAMED.with_borrow(|named| named.devices.iter().position(of_point)).unwrap_or_default()
+    };
+    let point = |point: Point| format!("[{},{}]", index(point), point.value());
+    let uses: Vec<String> = stamps.uses.iter().map(|at| point(*at)).collect();
+    let write = stamps.write.map_or("null".to_string(), point);
+    page::answered(&format!("{{\"write\":{write},\"uses\":[{}]}}", uses.join(",")));
+}
+
+/// Makes a view.
+#[unsafe(no_mangle)]
+extern "C" fn view(buffer: f64, offset: f64, len: f64) -> f64 {
+    told(buffer_of(buffer).view(offset as u64, len as u64).map(enter))
+}
+
+/// Borrows a buffer on a device; 0 for none.
+#[unsafe(no_mangle)]
+extern "C" fn borrow(device: u32, buffer: f64) -> f64 {
+    let borrowed = rig::borrow(&device_of(device), &buffer_of(buffer));
+    told(borrowed.map(|buffer| buffer.map_or(0.0, enter)))
+}
+
+/// Waits until the host may use the bytes of a buffer.
+#[unsafe(no_mangle)]
+extern "C" fn ready(ticket: f64, buffer: f64, write: u32) {
+    let buffer = buffer_of(buffer);
+    task::start(ticket, async move {
+        // Refused where an access would be, ahead of any wait.
+        match task::once(embed::in_place(&buffer, use_of(write))) {
+            Some(access) => access.map(|_| Answer::default()),
+            None => buffer.wait_async(use_of(write)).await.map(Answer::from),
+        }
+    });
+}
+
+/// Starts an access in place that waits for nothing; answers its handle, or 0 if it would wait,
+/// and as text where the bytes are.
+#[unsafe(no_mangle)]
+extern "C" fn access(buffer: f64, write: u32) -> f64 {
+    let buffer = buffer_of(buffer);
+    let Some(access) = task::once(embed::in_place(&buffer, use_of(write))) else { return 0.0 };
+    told(access.map(|access| {
+        let (at, len) = (access.bytes().array(), access.bytes().len_bytes());
+        let (array, offset) = at.map_or((0, 0), |at| (at.array, at.offset));
+        page::answered(&format!("[{array},{offset},{len}]"));
+        NAMED.with_borrow_mut(|named| named.places.insert(access))
+    }))
+}
+
+/// Ends an access in place.
+#[unsafe(no_mangle)]
+extern "C" fn end_access(access: f64) {
+    drop(NAMED.with_borrow_mut(|named| named.places.remove(access)));
+}
+
+/// Copies all of a buffer to another.
+#[unsafe(no_mangle)]
+extern "C" fn copy(ticket: f64, src: f64, dst: f64) {
+    let (src, dst) = (buffer_of(src), buffer_of(dst));
+    task::start(ticket, async move { copy_async(&src, &dst).await.map(Answer::from) });
+}
+
+/// Copies between a buffer and an array of the page, which is let go in the end.
+#[unsafe(no_mangle)]
+extern "C" fn blit(ticket: f64, buffer: f64, offset: f64, array: u32, into: u32) {
+    let buffer = buffer_of(buffer);
+    let (array, len) = (Array(array), page::array_len(array) as u64);
+    let bytes = HostBytes::in_array(InArray { array: array.0, offset: 0 }, len);
+    let call = if into == 0 { "blit_to" } else { "blit_from" };
+    task::start(ticket, async move {
+        let part = buffer.view(offset as u64, len).map_err(|error| renamed(error, call))?;
+        let own = embed::wrap(bytes, array);
+        let done = match into {
+            0 => copy_async(&part, &own).await,
+            _ => copy_async(&own, &part).await,
+        };
+        done.map(Answer::from).map_err(|error| renamed(error, call))
+    });
+}
+
+/// Fills part of a buffer.
+#[unsafe(no_mangle)]
+extern "C" fn fill(ticket: f64, buffer: f64, offset: f64, len: f64, byte: u32) {
+    let buffer = buffer_of(buffer);
+    task::start(ticket, async move {
+        let part = buffer.view(offset as u64, len as u64);
+        let part = part.map_err(|error| renamed(error, "fill"))?;
+        part.fill_async(byte as u8).await.map(Answer::from)
+    });
+}
+
+/// Claims a buffer for reading.
+#[unsafe(no_mangle)]
+extern "C" fn claim_read(buffer: f64) -> f64 {
+    let claim = buffer_of(buffer).claim_read();
+    told(claim.map(|claim| NAMED.with_borrow_mut(|named| named.claims.insert(claim))))
+}
+
+/// Ends a claim.
+#[unsafe(no_mangle)]
+extern "C" fn release(claim: f64) {
+    drop(NAMED.with_borrow_mut(|named| named.claims.remove(claim)));
+}
+
+/// Lends the GPU buffer of a buffer for good; answers its number.
+#[unsafe(no_mangle)]
+extern "C" fn lend(buffer: f64) -> f64 {
+    told(buffer_of(buffer).lend().map(|lent| {
+        let object: &dyn Any = &*lent.object.0;
+        object.downcast_ref::<Lending>().map_or(0.0, |lending| lending.0)
+    }))
+}
+
+fn use_of(write: u32) -> Use {
+    if write == 0 { Use::Read } else { Use::Write }
+}

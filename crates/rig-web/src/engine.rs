@@ -1,0 +1,98 @@
+//! The instance: its start, its turns, and the engine's collector of garbage.
+
+use crate::named::{NAMED, web};
+use crate::page;
+use crate::task;
+use rig::Pressure;
+use rig::embed;
+use std::cell::RefCell;
+use std::task::{Context, Poll, Waker};
+
+/// Gets ready; called once, before anything else.
+#[unsafe(no_mangle)]
+extern "C" fn start() {
+    std::panic::set_hook(Box::new(|panic| page::traps(&panic.to_string())));
+    rig::set_clock(page::now_ns);
+    rig::bytes::set_arrays(page::ARRAYS);
+    embed::set_pressure(Engine);
+    NAMED.with_borrow_mut(|named| named.devices.push(rig::host()));
+}
+
+/// The engine's collector of garbage, whose turns the page takes.
+struct Engine;
+
+thread_local! {
+    /// Who waits for the end of the turn in progress.
+    static TURN: RefCell<Turn> = const { RefCell::new(Turn::None) };
+}
+
+enum Turn {
+    None,
+    Runs { more: bool, waker: Waker },
+    Over { more: bool },
+}
+
+impl Pressure for Engine {
+    fn poll_turn(&self, round: u64, turn: u64, cx: &mut Context<'_>) -> Poll<bool> {
+        TURN.with_borrow_mut(|at| match std::mem::replace(at, Turn::None) {
+            Turn::Over { more } => Poll::Ready(more),
+            Turn::Runs { more, .. } => {
+                *at = Turn::Runs { more, waker: cx.waker().clone() };
+                Poll::Pending
+            }
+            Turn::None => {
+                let more = page::collects(round, turn);
+                *at = Turn::Runs { more, waker: cx.waker().clone() };
+                Poll::Pending
+            }
+        })
+    }
+}
+
+/// Ends the turn of the collector that is in progress.
+#[unsafe(no_mangle)]
+extern "C" fn turn_over() {
+    let before = TURN.replace(Turn::None);
+    if let Turn::Runs { more, waker } = before {
+        TURN.set(Turn::Over { more });
+        waker.wake();
+    }
+}
+
+/// Polls what was woken, does the maintenance that is due, and answers in how many milliseconds
+/// the next is; -1 for none.
+#[unsafe(no_mangle)]
+extern "C" fn pump() -> f64 {
+    task::pump();
+    let mut next = -1.0;
+    for _ in 0..PASSES_MAX {
+        embed::take_poke();
+        next = page::in_ms(embed::pass());
+        task::pump();
+    }
+    next
+}
+
+/// Wakes who waits for something of a GPU device; a loss is told at once.
+#[unsafe(no_mangle)]
+extern "C" fn gpu_woke(gpu: u32) {
+    let found = NAMED.with_borrow(|named| {
+        named.devices.iter().find(|device| web(device).is_some_and(|web| web.gpu() == gpu)).cloned()
+    });
+    let Some(device) = found else { return };
+    if page::gpu_is_lost(gpu) != 0 {
+        device.device_lost(&page::text(gpu, page::About::Loss, 0.0));
+    }
+    if let Some(web) = web(&device) {
+        web.wake_all();
+    }
+}
+
+/// Gives up the wait of a ticket. What it handed over runs on.
+#[unsafe(no_mangle)]
+extern "C" fn cancel(ticket: f64) {
+    task::cancel(ticket);
+}
+
+/// The wakers of one pass may make another due; what is left comes with the next timer.
+const PASSES_MAX: u32 = 2;

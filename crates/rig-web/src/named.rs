@@ -1,0 +1,114 @@
+//! What the page names by number, and how calls take and answer numbers.
+//!
+//! A text or a list of numbers is put into [`text_in`] or [`list_in`] ahead of the call that takes
+//! it. A call that fails answers NaN and has told its error.
+
+use crate::driver::Web;
+use crate::page;
+use crate::table::Table;
+use crate::task;
+use crate::told;
+use rig::embed::InPlace;
+use rig::{Buffer, Device, Misuse, ReadClaim, Result};
+use std::any::Any;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// Everything that the page names by number.
+pub(crate) struct Named {
+    /// By the index of each; the host is the first.
+    pub(crate) devices: Vec<Device>,
+    pub(crate) buffers: Table<Buffer>,
+    pub(crate) places: Table<InPlace>,
+    pub(crate) claims: Table<ReadClaim>,
+    pub(crate) text: Vec<u8>,
+    pub(crate) list: Vec<f64>,
+}
+
+thread_local! {
+    pub(crate) static NAMED: RefCell<Named> = const {
+        RefCell::new(Named {
+            devices: Vec::new(),
+            buffers: Table::new(),
+            places: Table::new(),
+            claims: Table::new(),
+            text: Vec::new(),
+            list: Vec::new(),
+        })
+    };
+}
+
+/// Returns room for a text of this length.
+#[unsafe(no_mangle)]
+extern "C" fn text_in(len: usize) -> *mut u8 {
+    NAMED.with_borrow_mut(|named| {
+        named.text = vec![0; len];
+        named.text.as_mut_ptr()
+    })
+}
+
+/// Returns room for a list of so many numbers.
+#[unsafe(no_mangle)]
+extern "C" fn list_in(count: usize) -> *mut f64 {
+    NAMED.with_borrow_mut(|named| {
+        named.list = vec![0.0; count];
+        named.list.as_mut_ptr()
+    })
+}
+
+/// Returns the driver of a GPU device of the page.
+pub(crate) fn web(device: &Device) -> Option<&Web> {
+    let driver: &dyn Any = &**device.driver();
+    driver.downcast_ref()
+}
+
+/// Answers a call that never waits here.
+pub(crate) fn now<T>(
+    call: &'static str,
+    future: impl Future<Output = Result<T>>,
+    number: impl FnOnce(T) -> f64,
+) -> f64 {
+    let what = Misuse::WouldWait { what: Arc::from("a call in progress") };
+    told(task::once(future).unwrap_or(Err(told::misuse(call, what))).map(number))
+}
+
+/// Answers a number, or tells the error.
+pub(crate) fn told(result: Result<f64>) -> f64 {
+    result.unwrap_or_else(|error| {
+        page::failed(&told::error(&error));
+        f64::NAN
+    })
+}
+
+/// Makes an error that of the call which the program made.
+pub(crate) fn renamed(error: rig::Error, call: &'static str) -> rig::Error {
+    match error {
+        rig::Error::Misuse { what, .. } => rig::Error::Misuse { call, what },
+        error => error,
+    }
+}
+
+pub(crate) fn text() -> String {
+    let bytes = NAMED.with_borrow_mut(|named| std::mem::take(&mut named.text));
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+pub(crate) fn list() -> Vec<f64> {
+    NAMED.with_borrow_mut(|named| std::mem::take(&mut named.list))
+}
+
+pub(crate) fn enter(buffer: Buffer) -> f64 {
+    NAMED.with_borrow_mut(|named| named.buffers.insert(buffer))
+}
+
+/// The page's classes hold indices that were answered here.
+pub(crate) fn device_of(index: u32) -> Device {
+    let device = NAMED.with_borrow(|named| named.devices.get(index as usize).cloned());
+    device.expect("a device of the page is in the table")
+}
+
+/// The page's classes look whether their handle was disposed first.
+pub(crate) fn buffer_of(number: f64) -> Buffer {
+    let buffer = NAMED.with_borrow(|named| named.buffers.find(number).cloned());
+    buffer.expect("a buffer of the page is in the table")
+}

@@ -1,0 +1,140 @@
+//! What the page's half does for this one, as functions of numbers.
+//!
+//! Objects of the page are numbers here: arrays (also the ranges of mapped GPU buffers), GPU
+//! devices, GPU buffers. `js/page.ts` implements every function of this file, under its name.
+
+use rig::bytes::{Arrays, InArray};
+use std::time::Duration;
+
+#[link(wasm_import_module = "page")]
+unsafe extern "C" {
+    safe fn now_ms() -> f64;
+    safe fn array_make(len: f64) -> u32;
+    safe fn array_drop(array: u32);
+    pub(crate) safe fn array_len(array: u32) -> f64;
+    safe fn array_copy(src: u32, src_offset: f64, dst: u32, dst_offset: f64, len: f64);
+    safe fn array_fill(array: u32, offset: f64, len: f64, byte: u32);
+    fn array_out(array: u32, offset: f64, into: *mut u8, len: usize);
+    fn array_in(from: *const u8, len: usize, array: u32, offset: f64);
+
+    fn settle(ticket: f64, value: f64, text: *const u8, len: usize);
+    fn settle_error(ticket: f64, text: *const u8, len: usize);
+    fn answer(text: *const u8, len: usize);
+    fn answer_error(text: *const u8, len: usize);
+    fn trapped(text: *const u8, len: usize);
+    safe fn collect(round: u32, turn: u32) -> u32;
+
+    /// Answers the length of a text of a GPU device that `gpu_text_into` then copies.
+    safe fn gpu_text(gpu: u32, what: u32, at: f64) -> usize;
+    fn gpu_text_into(into: *mut u8);
+    pub(crate) safe fn gpu_largest(gpu: u32) -> f64;
+    pub(crate) safe fn gpu_is_lost(gpu: u32) -> u32;
+    pub(crate) safe fn gpu_alloc(gpu: u32, len: f64) -> f64;
+    pub(crate) safe fn gpu_half(gpu: u32, len: f64) -> f64;
+    pub(crate) safe fn gpu_verdict(gpu: u32, buffer: f64) -> u32;
+    pub(crate) safe fn gpu_free(gpu: u32, buffer: f64);
+    pub(crate) safe fn gpu_map(gpu: u32, buffer: f64, write: u32) -> u32;
+    pub(crate) safe fn gpu_mapped(gpu: u32, buffer: f64) -> u32;
+    pub(crate) safe fn gpu_range(gpu: u32, buffer: f64) -> u32;
+    pub(crate) safe fn gpu_unmap(gpu: u32, buffer: f64);
+    pub(crate) safe fn gpu_begin(gpu: u32);
+    pub(crate) safe fn gpu_copy(gpu: u32, src: f64, src_at: f64, dst: f64, dst_at: f64, len: f64);
+    pub(crate) safe fn gpu_fill(gpu: u32, dst: f64, dst_at: f64, len: f64, byte: u32);
+    pub(crate) safe fn gpu_native(gpu: u32, commands: f64);
+    pub(crate) safe fn gpu_end(gpu: u32, value: f64) -> u32;
+    pub(crate) safe fn gpu_commit(gpu: u32);
+    pub(crate) safe fn gpu_reached(gpu: u32) -> f64;
+    pub(crate) safe fn gpu_nudge(gpu: u32);
+    pub(crate) safe fn gpu_stop(gpu: u32);
+}
+
+/// What a text of a GPU device is about.
+#[derive(Clone, Copy)]
+pub(crate) enum About {
+    /// Its hardware's name.
+    Architecture = 0,
+    /// Why it is lost.
+    Loss = 1,
+    /// Why work was found wrong: the value's, or of value 0 what was just offered.
+    Rejection = 2,
+}
+
+/// Returns a text of a GPU device; empty where there is none.
+pub(crate) fn text(gpu: u32, about: About, at: f64) -> String {
+    let mut bytes = vec![0; gpu_text(gpu, about as u32, at)];
+    // SAFETY: the page writes as many bytes as it just said the text has.
+    unsafe { gpu_text_into(bytes.as_mut_ptr()) };
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// Returns the time since some moment, in nanoseconds.
+pub(crate) fn now_ns() -> u64 {
+    (now_ms() * 1e6) as u64
+}
+
+/// The page's arrays.
+pub(crate) const ARRAYS: Arrays = Arrays {
+    make: |len| array_make(len as f64),
+    drop: |array| array_drop(array),
+    copy: |from, to, len| {
+        array_copy(from.array, from.offset as f64, to.array, to.offset as f64, len as f64);
+    },
+    fill: |at, byte, len| array_fill(at.array, at.offset as f64, len as f64, u32::from(byte)),
+    copy_out: |InArray { array, offset }, into| {
+        // SAFETY: the page writes into the slice, and nothing else.
+        unsafe { array_out(array, offset as f64, into.as_mut_ptr(), into.len()) }
+    },
+    copy_in: |from, InArray { array, offset }| {
+        // SAFETY: the page reads the slice, and nothing else.
+        unsafe { array_in(from.as_ptr(), from.len(), array, offset as f64) }
+    },
+};
+
+/// Lets an array of the page go when it is dropped.
+pub(crate) struct Array(pub(crate) u32);
+
+impl Drop for Array {
+    fn drop(&mut self) {
+        array_drop(self.0);
+    }
+}
+
+/// Settles the promise of a ticket, with a number and a text.
+pub(crate) fn settled(ticket: f64, value: f64, text: &str) {
+    // SAFETY: the page copies the text before it answers.
+    unsafe { settle(ticket, value, text.as_ptr(), text.len()) }
+}
+
+/// Rejects the promise of a ticket with an error, as text.
+pub(crate) fn rejected(ticket: f64, error: &str) {
+    // SAFETY: as in `settled`.
+    unsafe { settle_error(ticket, error.as_ptr(), error.len()) }
+}
+
+/// Answers the call in progress with a text.
+pub(crate) fn answered(text: &str) {
+    // SAFETY: as in `settled`.
+    unsafe { answer(text.as_ptr(), text.len()) }
+}
+
+/// Answers the call in progress with an error, as text.
+pub(crate) fn failed(error: &str) {
+    // SAFETY: as in `settled`.
+    unsafe { answer_error(error.as_ptr(), error.len()) }
+}
+
+/// Tells what the trap that follows is about.
+pub(crate) fn traps(why: &str) {
+    // SAFETY: as in `settled`.
+    unsafe { trapped(why.as_ptr(), why.len()) }
+}
+
+/// Starts a turn of the engine's collector; answers whether another may help.
+pub(crate) fn collects(round: u64, turn: u64) -> bool {
+    collect(round as u32, turn as u32) != 0
+}
+
+/// Returns a span of time in milliseconds, or -1 for none.
+pub(crate) fn in_ms(wait: Option<Duration>) -> f64 {
+    wait.map_or(-1.0, |wait| wait.as_secs_f64() * 1e3)
+}

@@ -1,0 +1,102 @@
+//! Futures, polled when the page says so, each with the ticket of a promise.
+//!
+//! A task is polled once when it starts, and again in a [`pump`] after its waker was woken. Its end
+//! settles its ticket; the page resolves the promise after the call that settled it has returned.
+
+use crate::page;
+use crate::table::Table;
+use crate::told::{self, Answer};
+use rig::Result;
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+type Task = Pin<Box<dyn Future<Output = ()>>>;
+
+/// A task that has not ended; its future is nowhere while it is polled.
+struct Started {
+    ticket: f64,
+    task: Option<Task>,
+}
+
+/// Starts a future whose answer settles a ticket.
+pub(crate) fn start(ticket: f64, future: impl Future<Output = Result<Answer>> + 'static) {
+    let task: Task = Box::pin(async move {
+        match future.await {
+            Ok(answer) => page::settled(ticket, answer.number, &answer.text),
+            Err(error) => page::rejected(ticket, &told::error(&error)),
+        }
+    });
+    // Owned by nobody while it is polled: what it calls may start others.
+    let number = TASKS.with_borrow_mut(|tasks| tasks.insert(Started { ticket, task: None }));
+    poll(number, task);
+}
+
+/// Drops the future of a ticket, if it has not ended: its wait is given up.
+pub(crate) fn cancel(ticket: f64) {
+    let number = TASKS.with_borrow(|tasks| tasks.number(|started| started.ticket == ticket));
+    drop(number.and_then(|number| TASKS.with_borrow_mut(|tasks| tasks.remove(number))));
+}
+
+/// Polls a future once; answers none if it has to wait, in which case nothing was done.
+pub(crate) fn once<T>(future: impl Future<Output = T>) -> Option<T> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => Some(answer),
+        Poll::Pending => None,
+    }
+}
+
+/// Polls what was woken, until nothing is.
+pub(crate) fn pump() {
+    for _ in 0..ROUNDS_MAX {
+        let woken = WOKEN.take();
+        if woken.is_empty() {
+            break;
+        }
+        for number in woken {
+            let take = |tasks: &mut Table<Started>| tasks.find_mut(number)?.task.take();
+            let task = TASKS.with_borrow_mut(take);
+            if let Some(task) = task {
+                poll(number, task);
+            }
+        }
+    }
+}
+
+fn poll(number: f64, mut task: Task) {
+    let waker = Waker::from(Arc::new(Woken(number)));
+    match task.as_mut().poll(&mut Context::from_waker(&waker)) {
+        Poll::Ready(()) => drop(TASKS.with_borrow_mut(|tasks| tasks.remove(number))),
+        Poll::Pending => TASKS.with_borrow_mut(|tasks| {
+            if let Some(started) = tasks.find_mut(number) {
+                started.task = Some(task);
+            }
+        }),
+    }
+}
+
+struct Woken(f64);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        WOKEN.with_borrow_mut(|woken| {
+            if !woken.contains(&self.0) {
+                woken.push(self.0);
+            }
+        });
+    }
+}
+
+/// A task that always wakes another lets the page go on now and then.
+const ROUNDS_MAX: u32 = 1_000;
+
+thread_local! {
+    static TASKS: RefCell<Table<Started>> = const { RefCell::new(Table::new()) };
+    static WOKEN: RefCell<Vec<f64>> = const { RefCell::new(Vec::new()) };
+}

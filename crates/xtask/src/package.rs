@@ -1,0 +1,77 @@
+//! The npm package: its wasm, its one module, its types; and its tests, in Node and in Chromium.
+
+use crate::packages::install;
+use crate::step::{Failure, Found, Step, Sum};
+use crate::wasm::Target;
+use crate::workspace::{Workspace, answer, run, run_tests};
+use std::path::Path;
+
+/// Builds what `npm pack` ships, into `dist`.
+pub(crate) const BUILD: Step = Step { name: "package", sum: Sum::Counts, run: build };
+/// Tests the built package in Node.
+pub(crate) const NODE: Step = Step { name: "node", sum: Sum::Counts, run: node };
+/// Tests the built package in Chromium.
+pub(crate) const CHROMIUM: Step = Step { name: "chromium", sum: Sum::Counts, run: chromium };
+
+fn build(workspace: &Workspace) -> Result<Found, Failure> {
+    let target = Target::find(workspace)?;
+    run(target.cargo(workspace, "build").args(["-p", "rig-web", "--profile", "web"]))?;
+    modules(workspace)?;
+    run(workspace.program("node_modules/.bin/esbuild").args(BUNDLE))?;
+    run(workspace.program("node_modules/.bin/tsc").args(["-p", "crates/rig-web"]))?;
+    let built = workspace.target("wasm").join("wasm32-unknown-unknown/web/rig_web.wasm");
+    let told = |error: std::io::Error| format!("{}: {error}", built.display());
+    std::fs::copy(&built, workspace.root.join("dist/rig.wasm")).map_err(told)?;
+    let (module, wasm) = (size(workspace, "dist/rig.js")?, size(workspace, "dist/rig.wasm")?);
+    let note = format!("{module} bytes of JavaScript, {wasm} of wasm");
+    Ok(Found { note, ..Found::default() })
+}
+
+fn node(workspace: &Workspace) -> Result<Found, Failure> {
+    run_tests(workspace.program("node").arg("tests/web/node.mjs"))
+}
+
+fn chromium(workspace: &Workspace) -> Result<Found, Failure> {
+    let find = || {
+        let named = |name: &&str| answer(workspace.program(name).arg("--version")).is_some();
+        ["chromium", "chromium-browser", "google-chrome"].into_iter().find(named)
+    };
+    let name = find().or_else(|| {
+        install(workspace, &["chromium"]);
+        find()
+    });
+    let Some(name) = name else {
+        return Err("Chromium is missing; on Debian get it with `apt-get install chromium`"
+            .to_string()
+            .into());
+    };
+    let path = answer(workspace.program("which").arg(name)).unwrap_or_else(|| name.into());
+    run_tests(workspace.program("node").args(["tests/web/chromium.mjs", &path]))
+}
+
+/// Installs what `package-lock.json` names, unless that is what is there.
+fn modules(workspace: &Workspace) -> Result<(), Failure> {
+    let changed = |path: &str| workspace.root.join(path).metadata().and_then(|of| of.modified());
+    let there = changed("node_modules/.package-lock.json");
+    let wanted = changed("package-lock.json");
+    let is_new = there.is_ok_and(|there| wanted.is_ok_and(|wanted| there >= wanted));
+    if is_new && workspace.root.join("node_modules/.bin/tsc").exists() {
+        return Ok(());
+    }
+    run(workspace.program("npm").args(["ci", "--no-fund", "--no-audit"])).map(drop)
+}
+
+fn size(workspace: &Workspace, path: &str) -> Result<u64, Failure> {
+    let told = |error: std::io::Error| format!("{path}: {error}");
+    Ok(workspace.root.join(Path::new(path)).metadata().map_err(told)?.len())
+}
+
+const BUNDLE: [&str; 7] = [
+    "crates/rig-web/js/rig.ts",
+    "--bundle",
+    "--format=esm",
+    "--target=es2022",
+    "--minify",
+    "--loader:.wgsl=text",
+    "--outfile=dist/rig.js",
+];

@@ -1,0 +1,112 @@
+//! What an embedder does for the library (`rig::embed`). Its collector of garbage is set once in a
+//! process, so this is a binary of its own.
+
+#![cfg(test)]
+
+use rig::driver::Region;
+use rig::embed::{in_place, pass, set_pressure, wrap, wrap_region};
+use rig::{Buffer, Error, Misuse, Pressure, Use, host, memory};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, LazyLock, Mutex};
+use std::task::{Context, Poll, Waker};
+
+/// Garbage of the embedder's: one buffer is let go in each turn. The tests share it.
+#[derive(Default)]
+struct Garbage {
+    buffers: VecDeque<Buffer>,
+    turns: Vec<(u64, u64)>,
+}
+
+/// Guards the garbage.
+static GARBAGE: LazyLock<Arc<Mutex<Garbage>>> = LazyLock::new(|| {
+    let garbage = Arc::new(Mutex::new(Garbage::default()));
+    set_pressure(Turns(Arc::clone(&garbage)));
+    garbage
+});
+
+/// Guards the garbage, which is dropped while it is not held.
+struct Turns(Arc<Mutex<Garbage>>);
+
+impl Pressure for Turns {
+    fn poll_turn(&self, round: u64, turn: u64, _: &mut Context<'_>) -> Poll<bool> {
+        let mut garbage = self.0.lock().unwrap();
+        garbage.turns.push((round, turn));
+        let gone = garbage.buffers.pop_front();
+        let more = !garbage.buffers.is_empty();
+        drop(garbage);
+        drop(gone);
+        Poll::Ready(more)
+    }
+}
+
+/// Polls a future that has nothing to wait for.
+fn now<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => answer,
+        Poll::Pending => panic!("it waits"),
+    }
+}
+
+#[test]
+fn s10_9_rounds_two_and_three_take_turns_until_the_try_can_be_served() {
+    let m = memory::open("turns").unwrap();
+    m.set_budget(4 << 20).unwrap();
+    let mine: Vec<_> = (0..4).map(|_| m.create_buffer(1 << 20).unwrap()).collect();
+    GARBAGE.lock().unwrap().buffers.extend(mine);
+    let served = m.create_buffer(3 << 20).unwrap();
+    let turns = std::mem::take(&mut GARBAGE.lock().unwrap().turns);
+    assert_eq!(turns, [(2, 0), (2, 1), (2, 2)], "the fourth is not asked for");
+    GARBAGE.lock().unwrap().buffers.clear();
+    drop(served);
+    // Without garbage, each of the two rounds takes one turn.
+    let full = m.create_buffer(4 << 20).unwrap();
+    let refused = m.create_buffer(1 << 20);
+    assert!(matches!(refused, Err(Error::OutOfMemory { .. })));
+    assert_eq!(std::mem::take(&mut GARBAGE.lock().unwrap().turns), [(2, 0), (3, 0)]);
+    drop(full);
+}
+
+#[test]
+fn s5_1_an_access_in_place_is_a_running_closure_until_it_is_dropped() {
+    let x = host().create_buffer(8).unwrap();
+    let access = now(in_place(&x, Use::Write)).unwrap();
+    assert_eq!(access.bytes().len_bytes(), 8);
+    access.bytes().copy_in(0, &[7; 8]);
+    for refused in [x.read(|_| ()).unwrap_err(), x.free().unwrap_err()] {
+        assert_eq!(refused.misuse(), Some(&Misuse::Busy));
+    }
+    drop(access);
+    assert_eq!(x.read(|bytes| bytes[7]).unwrap(), 7);
+}
+
+#[test]
+fn s4_4_memory_of_the_embedder_is_wrapped_and_its_keeper_dropped_after_it() {
+    let own = host().create_buffer(8).unwrap();
+    let bytes = now(in_place(&own, Use::Read)).unwrap().bytes();
+    let (keeper, kept) = (Arc::new(own), Arc::new(()));
+    let held = host().held();
+    let x = wrap(bytes, (Arc::clone(&keeper), Arc::clone(&kept)));
+    assert_eq!((x.len(), host().held()), (8, held));
+    x.fill(3).unwrap();
+    assert_eq!(keeper.read(|bytes| bytes[0]).unwrap(), 3);
+    x.free().unwrap();
+    assert_eq!(Arc::strong_count(&kept), 1);
+}
+
+#[test]
+fn s12_1_a_region_is_wrapped_on_a_device_that_lives() {
+    let m = memory::open("regions").unwrap();
+    m.close().unwrap();
+    let refused = wrap_region(&m, Region::default(), 8);
+    assert!(matches!(refused, Err(Error::Lost { .. })));
+}
+
+#[test]
+fn s9_15_a_pass_says_when_the_next_is_due() {
+    let m = memory::open("passes").unwrap();
+    let x = m.create_buffer(8).unwrap();
+    assert!(pass().is_some_and(|next| next.as_secs() < 6));
+    drop(x);
+}

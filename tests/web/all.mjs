@@ -1,0 +1,5 @@
+// Every test that runs in Node and in browsers.
+
+import "./host.test.mjs";
+import "./memory.test.mjs";
+import "./gpu.test.mjs";

@@ -1,0 +1,275 @@
+// GPUs of the page: copies, kernels, submissions, budgets and loss on real WebGPU.
+
+import { equal, error, fails, holds, test, turn, until } from "./harness.mjs";
+
+const MIB = 2 ** 20;
+const needs = { needs: "gpu" };
+
+const DOUBLE = `
+@group(0) @binding(0) var<storage, read_write> x: array<f32>;
+@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3u) {
+  if (id.x < arrayLength(&x)) { x[id.x] *= 2.0; }
+}`;
+
+test(
+  "s14_a_copy_double_copy_with_its_stamps",
+  async ({ rig, open }) => {
+    const gpu = await open();
+    const h = await rig.host.createBuffer(4 * 65_536);
+    const x = await gpu.createBuffer(4 * 65_536);
+    await h.write((bytes) => new Float32Array(bytes.buffer).forEach((_, i, a) => (a[i] = i)));
+    await rig.copy(h, x);
+    equal([x.stamps().write.value, gpu.submitted, gpu.reached], [1, 1, 1]);
+    const double = await gpu.kernel(DOUBLE);
+    const done = double.run({ x }, [1024]);
+    equal([done.value, x.stamps().write.value], [2, 2]);
+    await gpu.wait(done);
+    await rig.copy(x, h);
+    const last = await h.read((bytes) => new Float32Array(bytes.buffer)[65_535]);
+    equal([last, gpu.submitted, x.stamps().uses[0].value], [131_070, 3, 3]);
+    await fails(() => x.read(() => 1), "Unsupported");
+    await gpu.close();
+  },
+  needs,
+);
+
+test(
+  "s6_7_copies_and_fills_are_byte_exact_at_odd_offsets",
+  async ({ rig, gpu }) => {
+    const length = 67;
+    const from = Uint8Array.from({ length }, (_, i) => (i * 37 + 11) & 255);
+    const [x, y] = [await gpu.createBuffer(length), await gpu.createBuffer(length)];
+    for (const [a, b, count] of [[0, 0, 67], [1, 1, 50], [1, 3, 33], [3, 0, 9], [5, 2, 1], [2, 7, 6], [4, 8, 5]]) {
+      await x.blitFrom(from);
+      await y.fill(0xee);
+      await rig.copy(x.view(a, count), y.view(b, count));
+      const wanted = new Uint8Array(length).fill(0xee);
+      wanted.set(from.subarray(a, a + count), b);
+      equal(await y.toArray(Uint8Array), wanted, `${count} bytes from ${a} to ${b}`);
+    }
+    await x.blitFrom(from);
+    await rig.copy(x.view(1, 20), x.view(30, 20));
+    const within = Uint8Array.from(from);
+    within.copyWithin(30, 1, 21);
+    equal(await x.toArray(Uint8Array), within, "a copy within one GPU buffer");
+  },
+  needs,
+);
+
+test(
+  "s7_5_large_transfers_go_in_pieces",
+  async ({ gpu }) => {
+    const length = 9 * MIB + 5;
+    const data = Uint8Array.from({ length }, (_, i) => (i * 2_654_435_761) >>> 24);
+    const x = await gpu.createBuffer(length);
+    await x.blitFrom(data);
+    const found = await x.toArray(Uint8Array);
+    equal(found.findIndex((byte, i) => byte !== data[i]), -1, "the first byte that differs");
+    x.dispose();
+  },
+  needs,
+);
+
+test(
+  "s13_8_two_arrays_of_one_buffer_at_once_are_both_right",
+  async ({ gpu }) => {
+    const x = await gpu.createBuffer(1024);
+    await x.fill(5);
+    const [a, b] = await Promise.all([x.toArray(Uint8Array), x.toArray(Uint32Array)]);
+    equal([a.every((byte) => byte === 5), b.every((word) => word === 0x05050505)], [true, true]);
+    const all = await Promise.all(Array.from({ length: 100 }, (_, i) => x.toArray(Uint8Array, { offset: i, length: 4 })));
+    equal(all.every((bytes) => bytes[3] === 5), true);
+  },
+  needs,
+);
+
+test(
+  "s13_11_free_and_dispose_beside_a_pending_call_settle_it",
+  async ({ gpu }) => {
+    for (const end of ["free", "dispose"]) {
+      const x = await gpu.createBuffer(1 * MIB);
+      const pending = [x.toArray(Uint8Array), x.fill(1), x.blitFrom(new Uint8Array(4))];
+      const ended = await error(() => { x[end](); throw "ended"; });
+      const settled = await Promise.allSettled(pending);
+      if (end === "free") equal([ended.code, ended.what], ["Misuse", "Busy"]);
+      else equal(settled.map(({ status }) => status), ["fulfilled", "fulfilled", "fulfilled"]);
+    }
+  },
+  needs,
+);
+
+test(
+  "s8_6_a_kernel_binds_by_name_with_uniforms_of_its_types",
+  async ({ gpu }) => {
+    const kernel = await gpu.kernel(`
+      struct Line { a: f32, b: f32 }
+      @group(0) @binding(3) var<storage, read_write> out: array<f32>;
+      @group(0) @binding(0) var<storage, read> in: array<f32>;
+      @binding(1) @group(0) var<uniform> line: Line;
+      @group(0) @binding(2) var<uniform> bias: u32; // @group(0) @binding(9) var<uniform> none: u32;
+      @compute @workgroup_size(4) fn main(@builtin(global_invocation_id) id: vec3u) {
+        out[id.x] = line.a * in[id.x] + line.b + f32(bias);
+      }`.replaceAll("in:", "given:").replaceAll("in[", "given["));
+    const [given, out] = [await gpu.createBuffer(16), await gpu.createBuffer(16)];
+    await given.blitFrom(new Float32Array([1, 2, 3, 4]));
+    const line = new Float32Array([10, 0.5]);
+    kernel.run({ given, out, line, bias: 2 }, [1]);
+    equal(await out.toArray(Float32Array), [12.5, 22.5, 32.5, 42.5]);
+    equal([given.stamps().write.value < out.stamps().write.value], [true]);
+    await fails(() => kernel.run({ given, out, line, bias: 2, other: 1 }, [1]), "Misuse", "Option");
+    await fails(() => kernel.run({ given, out: 3, line, bias: 2 }, [1]), "Misuse", "Option");
+    const wrong = await fails(() => gpu.kernel("fn main( {"), "Misuse", "Rejected");
+    holds(wrong.message.length > 40, wrong.message);
+  },
+  needs,
+);
+
+test(
+  "s13_1_commands_of_the_page_are_on_the_queue_when_submit_returns",
+  async ({ gpu }) => {
+    const [x, y] = [await gpu.createBuffer(16), await gpu.createBuffer(16)];
+    await x.blitFrom(new Uint8Array(16).fill(3));
+    const point = gpu.submit({ reads: [x], writes: [y] }, ({ encoder, buffer }) => {
+      const [from, to] = [buffer(x), buffer(y)];
+      encoder.copyBufferToBuffer(from.buffer, from.offset, to.buffer, to.offset, 16);
+    });
+    equal([y.stamps().write.value, point.value], [point.value, gpu.submitted]);
+    equal((await y.toArray(Uint8Array))[15], 3);
+    const submitted = gpu.submitted;
+    await fails(() => gpu.submit({ reads: [x] }, ({ buffer }) => void buffer(y)), "Misuse", "NotNamed");
+    await fails(() => gpu.submit({ reads: [x] }, async () => undefined), "Misuse", "Promise");
+    const thrown = new Error("on purpose");
+    equal((await error(() => gpu.submit({}, () => { throw thrown; }))) === thrown, true);
+    equal(gpu.submitted, submitted, "no value was taken");
+  },
+  needs,
+);
+
+test(
+  "s8_8_an_encoding_found_wrong_is_told_to_whoever_waits_or_as_an_event",
+  async ({ open }) => {
+    const gpu = await open();
+    const x = await gpu.createBuffer(16);
+    const wrong = ({ encoder, buffer }) => {
+      const { buffer: own } = buffer(x);
+      encoder.copyBufferToBuffer(own, 0, own, 8, 400);
+    };
+    const awaited = gpu.submit({ writes: [x] }, wrong);
+    await fails(() => gpu.wait(awaited), "Misuse", "Rejected");
+    const told = new Promise((resolve) => gpu.addEventListener("error", resolve));
+    gpu.submit({ writes: [x] }, wrong);
+    const { detail } = await told;
+    equal([detail.code, detail.what], ["Misuse", "Rejected"]);
+    await x.fill(1);
+    equal((await x.toArray(Uint8Array))[0], 1, "the device goes on");
+    await gpu.close();
+  },
+  needs,
+);
+
+test(
+  "s4_16_a_gpu_buffer_is_lent_and_a_foreign_one_wrapped",
+  async ({ rig, adopted }) => {
+    const { gpu, device } = await adopted();
+    equal([rig.adopt(device) === gpu, gpu.gpu === device], [true, true]);
+    const foreign = device.createBuffer({ size: 8, usage: GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST | GPUBufferUsage.STORAGE });
+    const held = gpu.held;
+    const w = gpu.wrapGpu(foreign, { label: "theirs" });
+    await w.fill(4);
+    equal([(await w.toArray(Uint8Array))[7], gpu.held, w.size], [4, held, 8]);
+    const x = await gpu.createBuffer(8);
+    const lent = x.lend();
+    equal([lent.offset, lent.size, lent.buffer instanceof GPUBuffer], [0, 8, true]);
+    // Work of the page itself, told afterwards.
+    const encoder = device.createCommandEncoder();
+    encoder.copyBufferToBuffer(foreign, 0, lent.buffer, 0, 8);
+    device.queue.submit([encoder.finish()]);
+    const point = gpu.recordUse({ reads: [w], writes: [x] });
+    equal(x.stamps().write.value, point.value);
+    equal((await x.toArray(Uint8Array))[0], 4);
+    await gpu.close();
+    const lost = await Promise.race([device.lost.then(() => "lost"), turn().then(() => "alive")]);
+    equal(lost, "alive", "what the page brought");
+  },
+  needs,
+);
+
+test(
+  "s12_1_a_device_that_the_page_destroys_is_lost_once_and_opens_again",
+  async ({ adopted, open }) => {
+    const { gpu, device } = await adopted();
+    const x = await gpu.createBuffer(1024);
+    let heard = 0;
+    gpu.addEventListener("lost", () => (heard += 1));
+    const pending = x.toArray(Uint8Array);
+    device.destroy();
+    equal((await error(() => pending)).code, "Lost");
+    const lost = await gpu.lost;
+    await turn();
+    equal([lost.code, heard], ["Lost", 1]);
+    for (const call of [() => gpu.createBuffer(8), () => x.fill(1), () => gpu.wait(gpu.submitted), () => x.toArray(Uint8Array)]) {
+      await fails(call, "Lost");
+    }
+    equal([x.size, x.state], [1024, "live"]);
+    x.dispose();
+    await until(() => gpu.held === 0, "its memory is home");
+    const again = await open();
+    equal((await again.createBuffer(8)).size, 8);
+    await again.close();
+  },
+  needs,
+);
+
+test(
+  "s13_12_no_wait_of_work_in_flight_resolves_after_a_loss",
+  async ({ adopted }) => {
+    const { gpu, device } = await adopted();
+    const x = await gpu.createBuffer(4 * 65_536);
+    const busy = await gpu.kernel(`
+      @group(0) @binding(0) var<storage, read_write> x: array<u32>;
+      @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3u) {
+        var v = x[id.x];
+        for (var i = 0u; i < 20000u; i++) { v = v * 1664525u + 1013904223u; }
+        x[id.x] = v;
+      }`);
+    const points = [busy.run({ x }, [1024]), busy.run({ x }, [1024])];
+    const waits = points.map((point) => gpu.wait(point));
+    device.destroy();
+    const settled = await Promise.allSettled(waits);
+    equal(settled.map(({ reason }) => reason?.code), ["Lost", "Lost"]);
+    holds(gpu.reached < points[1].value, "the work never looks done");
+  },
+  needs,
+);
+
+test(
+  "s13_9_buffers_made_and_forgotten_stay_within_the_budget",
+  async ({ open }) => {
+    const gpu = await open(64 * MIB);
+    let most = 0;
+    for (let i = 0; i < 1000; i += 1) {
+      await gpu.createBuffer(MIB);
+      most = Math.max(most, gpu.held);
+    }
+    holds(most <= 64 * MIB, `${most} held bytes never pass the budget`);
+    holds(gpu.stats().actualCount < 200, `${gpu.stats().actualCount} GPU buffers served 1,000`);
+    await gpu.close();
+  },
+  needs,
+);
+
+test(
+  "s13_1_a_loop_that_never_awaits_gets_a_clear_error_and_loses_nothing",
+  async ({ open }) => {
+    const gpu = await open(16 * MIB);
+    const e = await error(() => {
+      for (;;) gpu.createBufferNow(MIB);
+    });
+    equal([e.code, e.report.immediate, gpu.held <= 16 * MIB], ["OutOfMemory", true, true]);
+    const x = await gpu.createBuffer(MIB);
+    await x.fill(2);
+    equal((await x.toArray(Uint8Array, { length: 1 }))[0], 2);
+    await gpu.close();
+  },
+  needs,
+);
