@@ -2,9 +2,9 @@
 //!
 //! What takes windows of usage takes six scans, so everything that has to age does so together.
 
-use crate::watch::WATCHDOG;
-use rig::{Buffer, Hold, host, wrap_raw};
-use rig_support::{Call, Opened, Script, drain};
+use crate::watch::{WATCHDOG, until};
+use rig::{Buffer, FileMode, Hold, host, wrap_raw};
+use rig_support::{Answer, Call, Opened, Scratch, Script, drain};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{LazyLock, Mutex};
 
@@ -156,4 +156,53 @@ fn s9_15_memory_dropped_while_its_work_runs_comes_back_after_it_though_nothing_i
         d.control.await_calls(Call::Service, passes);
     }
     assert_eq!(d.stats().returning_bytes, 0);
+}
+
+/// Waits until the tick looks at a device no more: it looks at another, and not at this one.
+fn await_quiet(d: &Opened) {
+    let looked = Script::new(format!("looked at beside {}", d.name())).open();
+    let _kept = looked.create_buffer(LEN).unwrap();
+    loop {
+        let before = d.control.count(Call::Service);
+        // The second pass from now on is a whole one.
+        looked.control.await_calls(Call::Service, looked.control.count(Call::Service) + 2);
+        if d.control.count(Call::Service) == before {
+            return;
+        }
+    }
+}
+
+#[test]
+fn s9_15_a_borrow_on_a_device_that_was_idle_ends_though_nothing_is_called() {
+    let d = Script::new("idle borrow").open();
+    await_quiet(&d);
+    let h = host().create_buffer(64 << 10).unwrap();
+    drop(h.borrow(&d).unwrap().unwrap());
+    drop(h);
+    d.control.await_calls(Call::Release, 1);
+}
+
+#[test]
+fn s12_1_the_stop_of_a_device_that_was_idle_ends_though_nothing_is_called() {
+    let d = Script::new("idle loss").stops(Answer::AtService).open();
+    await_quiet(&d);
+    d.device_lost("unplugged");
+    until("the end of the stop", || d.is_settled());
+}
+
+#[test]
+fn s9_15_a_file_of_a_device_that_was_idle_is_closed_though_nothing_is_called() {
+    let files = rig::file::open("idle files").unwrap();
+    let path = Scratch::new();
+    std::fs::write(&path, [0; 64]).unwrap();
+    // It was opened after the files' device, which is idle sooner.
+    await_quiet(&Script::new("idle beside files").open());
+    drop(files.open_file(&path, FileMode::ReadOnly).unwrap());
+    // Where the system tells which files are open.
+    let is_open = || {
+        let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+        open.into_iter().any(|file| std::fs::read_link(file.path()).is_ok_and(|to| to == *path))
+    };
+    until("the end of the file", || !is_open());
+    files.close().unwrap();
 }

@@ -17,6 +17,7 @@ use crate::entry;
 use crate::error::{Misuse, Result};
 use crate::life;
 use crate::sync::Ordering;
+use crate::tick;
 use std::sync::Arc;
 
 /// Returns a buffer on `device` over the same bytes, or none where that takes a copy (S4.7). It
@@ -132,6 +133,7 @@ pub(crate) fn share(
         };
     };
     made.imported(region);
+    tick::arm(target);
     let map = made.with_root(|_, _| revive(Arc::clone(&made)));
     if root.claims.is_dead() {
         drop(map);

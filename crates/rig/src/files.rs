@@ -10,6 +10,7 @@ use crate::driver::{FileError, FileIo, FileMode, Region};
 use crate::entry;
 use crate::error::{Error, Result};
 use crate::life;
+use crate::tick;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -61,6 +62,7 @@ impl Device {
             len,
             read_only: mode == FileMode::ReadOnly,
         });
+        tick::arm(owner);
         Ok(Buffer::whole(Ref::new(record), len))
     }
 }

@@ -166,6 +166,9 @@ fn end(owner: &Arc<Owner>, why: &Arc<str>) {
     if owner.gate.close() == Duty::Stop {
         stop(owner);
     }
+    if let Some(f) = AT_LOSS.get() {
+        f(owner);
+    }
     spread(owner);
 }
 
@@ -365,6 +368,11 @@ pub(crate) fn at_stop(f: fn(DeviceId)) {
     }
 }
 
+/// Calls `f` with each device that is lost from now on; the first who asks is called.
+pub(crate) fn at_loss(f: fn(&Owner)) {
+    let _ = AT_LOSS.set(f);
+}
+
 /// Loses every device but the host, and refuses every later open until the process ends (S12.6);
 /// the first call acts. For a program that found its state broken and wants no more work done: all
 /// that waits ends with `why`.
@@ -427,4 +435,5 @@ static NAMES: Mutex<Vec<(Arc<str>, DeviceId)>> = Mutex::new(Vec::new());
 static FAILURE: Mutex<Option<(Arc<str>, Arc<str>)>> = Mutex::new(None);
 /// Guards what is called with each device that stops. A leaf lock.
 static AT_STOP: Mutex<Vec<fn(DeviceId)>> = Mutex::new(Vec::new());
+static AT_LOSS: OnceLock<fn(&Owner)> = OnceLock::new();
 static FAILED: OnceLock<Arc<str>> = OnceLock::new();

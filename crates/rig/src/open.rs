@@ -213,12 +213,12 @@ fn start(name: &Arc<str>, driver: Arc<dyn Driver>, options: CacheOptions) -> Res
     let owner = new_owner(id, name, driver, facts, options, Some(Arc::clone(host_owner())));
     life::enter(Arc::clone(&owner));
     life::take_name(name, id);
+    tick::arm(&owner);
     if let Some(why) = life::failed() {
         // `fail` came in between: whoever entered the registry last sees the other (S12.6).
         life::lose(&owner, &why);
         return Err(life::lost(&owner));
     }
-    tick::arm(&owner);
     Ok(owner)
 }
 

@@ -167,7 +167,9 @@ pub(crate) fn first(owner: &Arc<Owner>, want: Want) -> Result<First> {
     life::check_lost(owner)?;
     let (len, tag) = (want.len, want.tag);
     if len == 0 {
-        return Ok(First::Made(empty(owner)));
+        let made = empty(owner);
+        tick::arm(owner);
+        return Ok(First::Made(made));
     }
     let mut heap = owner.heap.lock();
     heap.counters.requested(len);

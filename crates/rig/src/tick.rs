@@ -51,9 +51,16 @@ pub(crate) fn poke() {
     };
     WAKE.notify_one();
     if start {
+        life::at_loss(see_to_stop);
         // Where threads cannot be had, the embedder's timer calls `pass`.
         let _ = std::thread::Builder::new().name("rig-tick".into()).spawn(run);
     }
+}
+
+/// Makes the tick look after the stop of a device that was lost, a quiet one too.
+fn see_to_stop(owner: &Owner) {
+    owner.ticking.store(true, Ordering::Relaxed);
+    poke();
 }
 
 /// Wakes a waker once, between 200 and 400 ms from now.
