@@ -106,7 +106,7 @@ fn take_home(owner: &Arc<Owner>, after: &mut After) {
         if !record.start_return() {
             // Its end may be here, with no lock held.
             door.close(after);
-        } else if let Some(class) = ready_class(owner, &record) {
+        } else if let Some(class) = ready_class(&record) {
             door.enter(record, class, after);
         } else {
             door.close(after);
@@ -117,13 +117,13 @@ fn take_home(owner: &Arc<Owner>, after: &mut After) {
 }
 
 /// Returns the class of a record that may enter its device's cache at once.
-fn ready_class(owner: &Owner, record: &Allocation) -> Option<Class> {
+fn ready_class(record: &Allocation) -> Option<Class> {
     let Memory::Pool { kind: Kind::Device, class } = record.memory else { return None };
     let is_plain = !record.is_lent()
         && !record.is_unsure()
         && !record.claims.is_dead()
         && record.extra.if_made(|extra| extra.maps.is_empty()) != Some(false);
-    if !is_plain || owner.track.is_lost() || blocker(record).is_some() {
+    if !is_plain || blocker(record).is_some() {
         return None;
     }
     record.retire();

@@ -211,6 +211,8 @@ pub(crate) fn poll_stopped(owner: &Arc<Owner>, waker: &Waker) -> Poll<()> {
         return Poll::Pending;
     }
     let Poll::Ready(how) = owner.driver.poll_stopped(waker) else { return Poll::Pending };
+    // Who sees the end of the stop can wait for what it brings home.
+    let draining = owner.draining.begin();
     if how == Stopped::Settled {
         owner.track.settle();
     }
@@ -226,6 +228,7 @@ pub(crate) fn poll_stopped(owner: &Arc<Owner>, waker: &Waker) -> Poll<()> {
             other.note_due();
             drain_one(&other);
         }
+        drop(draining);
         owner.wakers.wake_all();
         owner.claim_wakers.wake_all();
         forget();

@@ -48,3 +48,33 @@ pub async fn open_async(name: &str) -> Result<Device> {
 pub fn open(name: &str) -> Result<Device> {
     Device::open(name, opener(Options::default()))
 }
+
+#[cfg(all(test, not(rig_loom)))]
+mod tests {
+    use crate::life;
+    use std::sync::Arc;
+    use std::thread;
+
+    #[test]
+    fn s9_5_what_a_drain_had_in_its_hands_at_a_loss_enters_no_cache() {
+        let device = crate::memory::open("s9_5 in hands").unwrap();
+        let owner = &device.owner;
+        let buffer = device.create_buffer(4096).unwrap();
+        let record = Arc::clone(buffer.at.record());
+        thread::scope(|threads| {
+            let heap = owner.heap.lock();
+            drop(buffer);
+            let draining = threads.spawn(|| life::drain(owner));
+            // It waits for the heap soon after that.
+            while !record.is_returning() {
+                thread::yield_now();
+            }
+            (0..100).for_each(|_| thread::yield_now());
+            assert!(owner.track.lose(&Arc::from("unplugged")));
+            owner.track.settle();
+            drop(heap);
+            draining.join().unwrap();
+        });
+        assert_eq!((device.cached(), device.held()), (0, 0));
+    }
+}

@@ -70,12 +70,15 @@ pub(crate) fn keep(owner: &Arc<Owner>, home: Home, after: &mut After) {
     }
 }
 
-/// Puts an allocation into the cache, or answers it if its payer is over budget (S9.3).
+/// Puts an allocation into the cache, or answers it if its payer is over budget (S9.3) or its
+/// device lost.
 #[inline]
 fn put(heap: &mut Heap, owner: &Arc<Owner>, home: Home) -> Option<Arc<Allocation>> {
     let Home { record, kind, class, from } = home;
+    // Looked at under the lock under which a stop empties the cache: nothing enters it after that.
+    let lost = owner.track.is_lost();
     let within = with_payer(heap, owner, kind, |books| {
-        let within = books.over_bytes() == 0;
+        let within = !lost && books.over_bytes() == 0;
         books.shift(from, if within { Where::Cached } else { Where::Returning }, class.bytes());
         within
     });
