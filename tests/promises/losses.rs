@@ -304,3 +304,35 @@ fn s8_7_a_value_that_ran_before_the_loss_takes_no_device_along() {
     assert_eq!(b.lost(), None);
     b.wait(1).unwrap();
 }
+
+#[test]
+fn s12_1_no_stop_comes_beside_a_question_about_a_rejection() {
+    let d = Script::new("s12_1 rejected").open();
+    submit_empty(&d).unwrap();
+    d.control.run_all();
+    d.control.gate_calls(Call::Rejected);
+    std::thread::scope(|threads| {
+        let waiting = threads.spawn(|| d.wait(1));
+        d.control.await_calls(Call::Rejected, 1);
+        d.device_lost("unplugged");
+        d.control.open_calls(Call::Rejected);
+        let _ = waiting.join().unwrap();
+    });
+    d.control.check();
+}
+
+#[test]
+fn s12_1_no_stop_comes_beside_a_hand_over_that_names_the_device_as_producer() {
+    let (a, b) = (Script::new("s12_1 named a").open(), Script::new("s12_1 named b").open());
+    let first = submit_empty(&a).unwrap();
+    b.control.gate_calls(Call::HandOver);
+    std::thread::scope(|threads| {
+        let submitting = threads.spawn(|| b.prepare().build()?.submit(&[], &[first]));
+        b.control.await_calls(Call::HandOver, 1);
+        a.device_lost("unplugged");
+        assert!(!a.control.is_stopped());
+        b.control.open_calls(Call::HandOver);
+        assert_eq!(lost(submitting.join().unwrap()).1, "s12_1 named a lost");
+    });
+    a.control.await_calls(Call::Stop, 1);
+}

@@ -43,6 +43,7 @@ impl Script {
         facts.queues = vec![Queue::ALL];
         facts.import_align_bytes = Some(page_bytes());
         facts.waits_max = 64;
+        facts.rejects_later = true;
         Self {
             name: Arc::from(name.as_ref()),
             facts,

@@ -105,7 +105,10 @@ pub(crate) fn map_peer(target: &Arc<Owner>, root: &Arc<Allocation>) -> Result<Op
     if target.driver.kind() != owner.driver.kind() {
         return Ok(None);
     }
-    share(target, root, |driver| driver.import_peer(&*owner.driver, root.region))
+    share(target, root, |driver| match life::InFlight::new(owner) {
+        Ok(peer) => driver.import_peer(&**peer.driver(), root.region),
+        Err(_) => Import::None,
+    })
 }
 
 /// Joins the mapping there is, or makes one. From before the import on, the mapping stands in the

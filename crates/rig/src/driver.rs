@@ -18,7 +18,8 @@
 //!    that uses it is left, or after the stop. After the stop nothing else comes but
 //!    [`Driver::reached`], [`Driver::poll_stopped`], and drops of what the driver made:
 //!    [`Driver::unload`], [`Driver::unprepare`] (S9.6).
-//! 5. [`Driver::stop`] comes once, with no other call in progress (S12.1).
+//! 5. [`Driver::stop`] comes once, with no other call in progress (S12.1), nor one of another
+//!    driver that is given this one.
 //! 6. A waker given to a driver is woken at least once after the thing it waits for happened, or
 //!    after the next [`Driver::service`] that finds it has.
 //! 7. No method but [`Driver::block`] blocks for longer than the hardware makes it.
@@ -199,7 +200,8 @@ pub trait Driver: MaybeSend + MaybeSync + Any {
     /// Takes the work as `value`, the next one, after the points in `waits`.
     fn hand_over(&self, value: u64, work: &Work<'_>, waits: &[Producer<'_>]) -> HandOver;
 
-    /// Returns why a value's work was found wrong after it was taken (browsers only, S8.8).
+    /// Returns why a value's work was found wrong after it was taken (browsers only, S8.8). Asked
+    /// only where the facts say that this may be.
     fn rejected(&self, value: u64) -> Option<Arc<str>> {
         let _ = value;
         None

@@ -13,6 +13,7 @@ use crate::claim::{Answer, Ask, Pass};
 use crate::driver::{HandOver, Producer, Room, Work};
 use crate::entry;
 use crate::error::{Error, Misuse, Result};
+use crate::gate::Duty;
 use crate::life::{self, InFlight};
 use crate::profile::{self, Event, What};
 use crate::sync::{Ordering, fence};
@@ -151,6 +152,8 @@ fn in_turn<'a, T: Use>(
     queued: &Points,
     turn: Taken<'_>,
 ) -> Result<Step<'a, T>> {
+    // Lost meanwhile, a producer's point is no longer what was gathered.
+    let Some(producers) = Producers::of(queued) else { return Ok(Step::Grew) };
     let held = match Held::take(owner, job)? {
         Ok(held) => held,
         Err(conflict) => return Ok(Step::Conflict(conflict)),
@@ -166,7 +169,7 @@ fn in_turn<'a, T: Use>(
         Room::Never => return Misuse::TooLarge.of(job.call),
         Room::Later => return Ok(Step::Full { next }),
     }
-    let point = offer(owner, job, queued, &held)?;
+    let point = offer(owner, job, queued, &producers, &held)?;
     // Whoever is woken may do anything: the call is over by then.
     drop((call, held, turn));
     Ok(Step::Done(point))
@@ -198,6 +201,7 @@ fn offer<T: Use>(
     owner: &Arc<Owner>,
     job: &Job<'_, T>,
     queued: &Points,
+    producers: &Producers,
     held: &Held<'_, T>,
 ) -> Result<Point> {
     let value = owner.track.submitted() + 1;
@@ -210,7 +214,6 @@ fn offer<T: Use>(
             owner.driver.end_access(touch.at().region);
         }
     }
-    let producers = Producers::of(queued);
     let answer =
         entry::inside("a launch", || owner.driver.hand_over(value, &job.work, &producers.named()));
     if let HandOver::Rejected(why) = answer {
@@ -301,10 +304,8 @@ async fn wait_or_queue(owner: &Arc<Owner>, points: &Points) -> Result<Points> {
     let waits_max = usize::try_from(owner.facts.waits_max).unwrap_or(0);
     for point in points {
         let producer = life::owner_of(point.device_id());
-        let understood = queued.len() < waits_max
-            && producer.as_ref().is_some_and(|other| owner.driver.understands(&*other.driver));
         match producer {
-            Some(producer) if understood => {
+            Some(producer) if queued.len() < waits_max && understands(owner, &producer)? => {
                 wait::commit(&producer, point.value())?;
                 queued.push(*point);
             }
@@ -312,6 +313,13 @@ async fn wait_or_queue(owner: &Arc<Owner>, points: &Points) -> Result<Points> {
         }
     }
     Ok(queued)
+}
+
+/// Whether a device's queues can wait for points of another, which is not lost.
+fn understands(owner: &Arc<Owner>, producer: &Arc<Owner>) -> Result<bool> {
+    let call = InFlight::new(owner)?;
+    let other = InFlight::new(producer);
+    Ok(other.is_ok_and(|other| call.driver().understands(&**other.driver())))
 }
 
 fn is_covered(now: &Points, queued: &Points) -> bool {
@@ -372,29 +380,50 @@ impl<T: Use> Drop for Held<'_, T> {
     }
 }
 
-/// The drivers behind foreign points, kept while they are named.
+/// The drivers behind foreign points, each with a call in flight while they are named, so that no
+/// stop comes beside it.
 struct Producers {
-    owners: SmallVec<[(Arc<Owner>, u64); 2]>,
+    entered: SmallVec<[Entered; 2]>,
 }
 
 impl Producers {
-    fn of(points: &Points) -> Self {
-        let mut owners = SmallVec::new();
+    /// Enters every gate; none if a producer is lost.
+    fn of(points: &Points) -> Option<Self> {
+        let mut entered = SmallVec::new();
         // Loops here and below, since collecting nothing costs a hundred instructions.
         for point in points {
-            if let Some(owner) = life::owner_of(point.device_id()) {
-                owners.push((owner, point.value()));
-            }
+            entered.push(Entered::new(*point)?);
         }
-        Self { owners }
+        Some(Self { entered })
     }
 
     fn named(&self) -> SmallVec<[Producer<'_>; 2]> {
         let mut named = SmallVec::new();
-        for (owner, value) in &self.owners {
-            named.push(Producer { driver: &*owner.driver, value: *value });
+        for entered in &self.entered {
+            named.push(Producer { driver: &*entered.owner.driver, value: entered.value });
         }
         named
+    }
+}
+
+/// A producer whose gate is entered.
+struct Entered {
+    owner: Arc<Owner>,
+    value: u64,
+}
+
+impl Entered {
+    fn new(point: Point) -> Option<Self> {
+        let owner = life::owner_of(point.device_id())?;
+        owner.gate.enter().then(|| Self { owner, value: point.value() })
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        if self.owner.gate.leave() == Duty::Stop {
+            life::stop(&self.owner);
+        }
     }
 }
 

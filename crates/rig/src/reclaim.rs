@@ -17,6 +17,7 @@ use crate::allocation::heap::Heap;
 use crate::allocation::owner::Owner;
 use crate::allocation::{Allocation, Memory, Parts, Ref, Tag};
 use crate::budget::{Budget, Where};
+use crate::bytes::HostBytes;
 use crate::cache::Class;
 use crate::drain::{self, kind_index, with_payer};
 use crate::driver::{Alloc, Ask, Kind, Region};
@@ -304,7 +305,7 @@ async fn attempt(
         Taken::Cached(record) => return Ok(Ok(serve(record, plan.len, tag.clone()))),
         Taken::Nothing => return Ok(Err(Lack::Budget)),
     };
-    let mut room = Reserved { owner, plan, class, open: true };
+    let mut room = Reserved { owner, plan, class, open: true, bytes: None };
     match room.ask()? {
         Alloc::Ready(region) => Ok(Ok(room.fill(region, nth, tag))),
         Alloc::Pending(region) => {
@@ -325,7 +326,7 @@ fn attempt_now(owner: &Arc<Owner>, plan: &Plan, tag: &Tag) -> Result<Option<Ref>
         Taken::Cached(record) => return Ok(Some(serve(record, plan.len, tag.clone()))),
         Taken::Nothing => return Ok(None),
     };
-    let mut room = Reserved { owner, plan, class, open: true };
+    let mut room = Reserved { owner, plan, class, open: true, bytes: None };
     match room.ask()? {
         Alloc::Ready(region) => Ok(Some(room.fill(region, Try::First, tag))),
         Alloc::Pending(region) => {
@@ -377,10 +378,12 @@ struct Reserved<'a> {
     plan: &'a Plan,
     class: Class,
     open: bool,
+    /// Where the host finds the bytes of what the driver gave.
+    bytes: Option<HostBytes>,
 }
 
 impl Reserved<'_> {
-    fn ask(&self) -> Result<Alloc> {
+    fn ask(&mut self) -> Result<Alloc> {
         if let Shape::Pool(_) = self.plan.shape {
             let bytes = self.class.bytes();
             life::with_after(|after| drain::make_way(self.owner, bytes, after));
@@ -393,6 +396,9 @@ impl Reserved<'_> {
             paged: self.plan.is_paged(self.owner),
         });
         let spent = now_ns() - started;
+        if let Alloc::Ready(region) | Alloc::Pending(region) = answer {
+            self.bytes = call.driver().bytes(region);
+        }
         let mut heap = self.owner.heap.lock();
         heap.counters.spent_in_driver(spent);
         if !entry::is_timed() {
@@ -407,7 +413,7 @@ impl Reserved<'_> {
         let record = Allocation::new(Parts {
             owner: Arc::clone(owner),
             region,
-            bytes: owner.driver.bytes(region),
+            bytes: self.bytes,
             memory: plan.memory(class),
             len: plan.len,
             read_only: false,

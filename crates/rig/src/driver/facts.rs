@@ -47,6 +47,8 @@ pub struct Facts {
     pub import_align_bytes: Option<u64>,
     /// Whether a value's work may wait for a commit, or for a service, before it runs (S8.8).
     pub batches: bool,
+    /// Whether a value's work may be found wrong after it was taken (S8.8).
+    pub rejects_later: bool,
     /// The multiple that its bytes are allocated and copied in.
     pub grain_bytes: u64,
     /// The last value of the timeline before the first submission; 0 but in tests.
@@ -71,6 +73,7 @@ impl Facts {
             addressed: Addressed::Always,
             import_align_bytes: None,
             batches: false,
+            rejects_later: false,
             grain_bytes: 1,
             first_value: 0,
         }
