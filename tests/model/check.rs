@@ -1,6 +1,6 @@
 //! What is compared after every command: stamps and facts, and the books of every payer.
 
-use crate::dev::{Kind, State};
+use crate::dev::{Dev, Kind, State};
 use crate::reference::{Life, Place};
 use crate::world::{Fate, Handle, World};
 use rig::driver::Kind as Memory;
@@ -10,6 +10,7 @@ impl World {
     /// Compares everything. After a full drain more is known of what came back.
     pub(crate) fn check(&mut self, after_drain: bool) {
         if after_drain {
+            self.await_gpus();
             self.drain_all();
             self.look();
             self.end_mappings();
@@ -89,9 +90,16 @@ impl World {
                         control.bytes_live_of(Memory::Pinned)
                             + control.bytes_live_of(Memory::Transfer)
                     })
+                    .chain(self.devs.iter().filter(|dev| dev.kind == Kind::Gpu).map(halves))
                     .sum();
                 let handed = stats.actual_bytes - stats.freed_bytes + pinned + self.foreign_before;
                 assert_eq!(held, handed, "command {command}: S10.2 of the host: {stats:?}");
+            }
+            None if known.kind == Kind::Gpu => {
+                let handed = stats.actual_bytes - stats.freed_bytes;
+                let most = held + 4 * known.profile.half_bytes;
+                let own = held..=most;
+                assert!(own.contains(&handed), "command {command}: {}: {stats:?}", known.name);
             }
             None => {
                 let handed = stats.actual_bytes - stats.freed_bytes;
@@ -197,4 +205,10 @@ impl World {
             }
         }
     }
+}
+
+/// Returns the bytes of a GPU's own halves, which the host pays for (S7.7).
+fn halves(gpu: &Dev) -> u64 {
+    let stats = gpu.device.stats();
+    stats.actual_bytes - stats.freed_bytes - stats.held_bytes - stats.given_away_bytes
 }

@@ -28,6 +28,8 @@ pub(crate) enum Kind {
     Memory,
     File,
     Scripted,
+    /// A real device, which goes on by itself.
+    Gpu,
 }
 
 /// How a device is.
@@ -53,6 +55,10 @@ impl Dev {
                 let opener = Opener::new("scripted", move || Ok::<_, Fault>(driver));
                 (Device::open_with(name, opener, profile.cache())?, Some(control))
             }
+            Kind::Gpu => {
+                let gpu = profile.gpu.expect("its profile says how it is opened");
+                ((gpu.open)(name).expect("it opened before"), None)
+            }
         };
         Ok(Self {
             submitted: profile.first_value,
@@ -66,6 +72,16 @@ impl Dev {
             kind,
             profile,
         })
+    }
+
+    /// Lets a GPU come to the end of its work, or of its stop: others stand still by themselves.
+    pub(crate) fn await_idle(&self) {
+        if self.kind == Kind::Gpu {
+            let waited = self.device.wait(self.device.submitted());
+            if waited.is_err() && self.device.lost().is_some() {
+                self.device.close().expect("only the host is not closed");
+            }
+        }
     }
 
     pub(crate) fn is_lost(&self) -> bool {

@@ -79,6 +79,7 @@ impl World {
     }
 
     pub(crate) fn trim(&mut self) {
+        self.await_gpus();
         let dev = self.pick_dev(0);
         let device = self.devs[dev].device.clone();
         let got = device.trim();
@@ -86,6 +87,7 @@ impl World {
     }
 
     pub(crate) fn free_cache(&mut self) {
+        self.await_gpus();
         let dev = self.pick_dev(0);
         let device = self.devs[dev].device.clone();
         let got = device.free_cache();
@@ -121,6 +123,7 @@ impl World {
     }
 
     fn budget(&mut self, dev: usize, budget: u64) {
+        self.await_gpus();
         let device = self.devs[dev].device.clone();
         let got = device.set_budget(budget);
         self.judge(&Want::new(), &got);
@@ -156,6 +159,9 @@ impl World {
         let known = &mut self.devs[dev];
         known.state = State::Ill;
         let nth = 1 + self.command.pick(2, 6) as u64;
+        if let (Some(gpu), 0..4) = (known.profile.gpu, self.command.pick(1, 8)) {
+            return (gpu.destroy)(&known.device);
+        }
         match (&known.control, self.command.pick(1, 8)) {
             (Some(control), 0) => control.fault("broken"),
             (Some(control), 1) => control.fault_from(nth),
@@ -217,6 +223,7 @@ impl World {
             }
             return;
         }
+        self.devs[dev].await_idle();
         let stopped = self.devs[dev].is_stopped();
         let profile = match kind {
             Kind::Scripted => Profile::draw(&mut self.command.random()),

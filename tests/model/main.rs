@@ -9,6 +9,12 @@ mod command;
 mod dev;
 mod ending;
 mod faulty;
+#[cfg(feature = "wgpu")]
+#[allow(dead_code)]
+#[path = "../gpu/found.rs"]
+mod found;
+#[cfg(feature = "wgpu")]
+mod gpus;
 mod heap;
 mod make;
 mod moves;

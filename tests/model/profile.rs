@@ -3,7 +3,7 @@
 use crate::random::Random;
 use rig::bytes::page_bytes;
 use rig::driver::{Addressed, Queue};
-use rig::{Bins, CacheOptions};
+use rig::{Bins, CacheOptions, Device};
 use rig_support::{Answer, Completion, Known, Script, StopEnd, StopWord};
 
 /// The knobs of one device, as the reference has to know them.
@@ -34,6 +34,15 @@ pub(crate) struct Profile {
     pub(crate) bins: Bins,
     pub(crate) bin_max_bytes: u64,
     pub(crate) near_fit: f64,
+    /// How a GPU is opened and ended; none of other devices.
+    pub(crate) gpu: Option<Gpu>,
+}
+
+/// How a GPU is opened under a name, and ended without a word to rig.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gpu {
+    pub(crate) open: fn(&str) -> Option<Device>,
+    pub(crate) destroy: fn(&Device),
 }
 
 impl Profile {
@@ -82,6 +91,7 @@ impl Profile {
             bins: random.of(&[Bins::Eighths, Bins::Eighths, Bins::Pow2]),
             bin_max_bytes: random.of(&[104_857_600, 20_000]),
             near_fit: random.of(&[1.25, 1.0, 3.0]),
+            gpu: None,
         }
     }
 
@@ -185,6 +195,24 @@ impl Profile {
             bins: Bins::Eighths,
             bin_max_bytes: 104_857_600,
             near_fit: 1.25,
+            gpu: None,
+        }
+    }
+
+    /// The facts of a GPU, as the reference has to know them.
+    #[cfg_attr(not(feature = "wgpu"), allow(dead_code))]
+    pub(crate) fn of_gpu(device: &Device, gpu: Gpu) -> Self {
+        let facts = device.facts();
+        Self {
+            addressed: facts.addressed,
+            budget_bytes: device.budget(),
+            largest_bytes: facts.largest_bytes,
+            piece_bytes: facts.piece_bytes,
+            half_bytes: facts.half_bytes,
+            grain_bytes: facts.grain_bytes,
+            completion: Completion::Service,
+            gpu: Some(gpu),
+            ..Self::over_host_memory(facts.queues.clone(), facts.import_align_bytes)
         }
     }
 }

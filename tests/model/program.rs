@@ -20,32 +20,107 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn s15_5_random_programs_do_what_the_reference_says() {
-    let _alone = alone();
-    let _watch = Watch::start();
-    if let Some(seed) = number("RIG_SEED") {
-        run(seed);
-        return;
-    }
-    let steps = number("RIG_STEPS");
-    let until = Instant::now() + DEFAULT_TIME;
-    let (mut seed, before) = (number("RIG_FIRST").unwrap_or(1), STEPS.load(Ordering::Relaxed));
-    loop {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run(seed))) {
-            tell(seed);
-            std::panic::resume_unwind(panic);
-        }
-        seed += 1;
-        let ran = STEPS.load(Ordering::Relaxed) - before;
-        let over = steps.map_or(Instant::now() > until, |steps| ran >= steps);
-        if over {
-            println!("{ran} commands of {} programs", seed - 1);
+    let name = "program::s15_5_random_programs_do_what_the_reference_says";
+    Series { name, draw, time: Duration::from_secs(20) }.run();
+}
+
+/// Programs that a seed each draws the devices and the commands of.
+pub(crate) struct Series {
+    /// The name of the test that runs it.
+    pub(crate) name: &'static str,
+    pub(crate) draw: fn(u64) -> Drawn,
+    /// For how long it usually runs.
+    pub(crate) time: Duration,
+}
+
+/// The devices of a program, beside those that each has, and its commands.
+pub(crate) type Drawn = (Vec<Profile>, Vec<Command>);
+
+impl Series {
+    /// Runs programs, as many as the time or `RIG_STEPS` allows.
+    pub(crate) fn run(&self) {
+        let _alone = alone();
+        let _watch = Watch::start();
+        if let Some(seed) = number("RIG_SEED") {
+            self.run_one(seed);
             return;
         }
+        let steps = number("RIG_STEPS");
+        let until = Instant::now() + self.time;
+        let (mut seed, before) = (number("RIG_FIRST").unwrap_or(1), STEPS.load(Ordering::Relaxed));
+        loop {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run_one(seed))) {
+                self.tell(seed);
+                std::panic::resume_unwind(panic);
+            }
+            seed += 1;
+            let ran = STEPS.load(Ordering::Relaxed) - before;
+            let over = steps.map_or(Instant::now() > until, |steps| ran >= steps);
+            if over {
+                println!("{ran} commands of {} programs", seed - 1);
+                return;
+            }
+        }
+    }
+
+    /// Runs the program of a seed, and looks at what it leaves.
+    fn run_one(&self, seed: u64) {
+        let (profiles, mut commands) = (self.draw)(seed);
+        let skipped = skipped();
+        commands.retain(|command| !skipped.contains(&command.at));
+        if commands.is_empty() {
+            return;
+        }
+        let mut world = World::open(commands, profiles);
+        world.run();
+        world.finish();
+    }
+
+    /// Tells a failing program, as small as a minute makes it.
+    fn tell(&self, seed: u64) {
+        let (profiles, commands) = (self.draw)(seed);
+        let mut skip = skipped();
+        let place = self.failure(seed, &skip);
+        if place.is_none() {
+            eprintln!("alone, the program does not fail");
+        }
+        let until = Instant::now() + SHRINK_TIME;
+        let mut chunk = commands.len() / 2;
+        while place.is_some() && chunk > 0 && Instant::now() < until {
+            let left: Vec<usize> =
+                commands.iter().map(|command| command.at).filter(|at| !skip.contains(at)).collect();
+            for part in left.chunks(chunk) {
+                let without: Vec<usize> = skip.iter().chain(part).copied().collect();
+                if Instant::now() < until && self.failure(seed, &without) == place {
+                    skip = without;
+                }
+            }
+            chunk /= 2;
+        }
+        let left = commands.iter().filter(|command| !skip.contains(&command.at));
+        let left: Vec<String> = left.map(Command::to_string).collect();
+        skip.sort_unstable();
+        eprintln!("RIG_SEED={seed} RIG_SKIP={} fails:", list(&skip));
+        profiles.iter().for_each(|profile| eprintln!("{profile:?}"));
+        eprintln!("{}", left.join("\n"));
+    }
+
+    /// Runs a program without some of its commands; answers the place where it panicked.
+    fn failure(&self, seed: u64, skip: &[usize]) -> Option<String> {
+        let own = std::env::current_exe().expect("the test knows its binary");
+        let ended = Process::new(own)
+            .args(["--exact", self.name, "--nocapture"])
+            .env("RIG_SEED", seed.to_string())
+            .env("RIG_SKIP", list(skip))
+            .output();
+        let told = String::from_utf8_lossy(&ended.ok()?.stderr).into_owned();
+        let line = told.lines().find(|line| line.contains("panicked at"))?;
+        line.split("panicked at ").nth(1).map(str::to_owned)
     }
 }
 
 /// Draws the devices and commands of a seed.
-fn draw(seed: u64) -> (Vec<Profile>, Vec<Command>) {
+fn draw(seed: u64) -> Drawn {
     let mut random = Random::new(seed);
     let count = 1 + random.below(3) as usize;
     let mut profiles: Vec<Profile> = (0..count).map(|_| Profile::draw(&mut random)).collect();
@@ -55,19 +130,6 @@ fn draw(seed: u64) -> (Vec<Profile>, Vec<Command>) {
     }
     let length = 100 + random.below(300) as usize;
     (profiles, program(&mut random, length))
-}
-
-/// Runs the program of a seed, and looks at what it leaves.
-fn run(seed: u64) {
-    let (profiles, mut commands) = draw(seed);
-    let skipped = skipped();
-    commands.retain(|command| !skipped.contains(&command.at));
-    if commands.is_empty() {
-        return;
-    }
-    let mut world = World::open(commands, profiles);
-    world.run();
-    world.finish();
 }
 
 impl World {
@@ -106,49 +168,6 @@ impl World {
     }
 }
 
-/// Tells a failing program, as small as a minute makes it.
-fn tell(seed: u64) {
-    let (profiles, commands) = draw(seed);
-    let mut skip = skipped();
-    let place = failure(seed, &skip);
-    if place.is_none() {
-        eprintln!("alone, the program does not fail");
-    }
-    let until = Instant::now() + SHRINK_TIME;
-    let mut chunk = commands.len() / 2;
-    while place.is_some() && chunk > 0 && Instant::now() < until {
-        let left: Vec<usize> =
-            commands.iter().map(|command| command.at).filter(|at| !skip.contains(at)).collect();
-        for part in left.chunks(chunk) {
-            let without: Vec<usize> = skip.iter().chain(part).copied().collect();
-            if Instant::now() < until && failure(seed, &without) == place {
-                skip = without;
-            }
-        }
-        chunk /= 2;
-    }
-    let left = commands.iter().filter(|command| !skip.contains(&command.at));
-    let left: Vec<String> = left.map(Command::to_string).collect();
-    skip.sort_unstable();
-    eprintln!("RIG_SEED={seed} RIG_SKIP={} fails:", list(&skip));
-    profiles.iter().for_each(|profile| eprintln!("{profile:?}"));
-    eprintln!("{}", left.join("\n"));
-}
-
-/// Runs a program without some of its commands; answers the place where it panicked.
-fn failure(seed: u64, skip: &[usize]) -> Option<String> {
-    let own = std::env::current_exe().expect("the test knows its binary");
-    let name = "program::s15_5_random_programs_do_what_the_reference_says";
-    let ended = Process::new(own)
-        .args(["--exact", name, "--nocapture"])
-        .env("RIG_SEED", seed.to_string())
-        .env("RIG_SKIP", list(skip))
-        .output();
-    let told = String::from_utf8_lossy(&ended.ok()?.stderr).into_owned();
-    let line = told.lines().find(|line| line.contains("panicked at"))?;
-    line.split("panicked at ").nth(1).map(str::to_owned)
-}
-
 fn list(skip: &[usize]) -> String {
     skip.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }
@@ -163,5 +182,4 @@ fn number(name: &str) -> Option<u64> {
 }
 
 const NEVER_SETTLES: u64 = 200;
-const DEFAULT_TIME: Duration = Duration::from_secs(20);
 const SHRINK_TIME: Duration = Duration::from_secs(60);

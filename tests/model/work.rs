@@ -1,5 +1,6 @@
 //! Commands on work: kernels, prepared submissions, submits, recorded uses and waits.
 
+use crate::dev::Kind;
 use crate::make::How;
 use crate::plan::{Function, Part, Plan, Slot, kernel_code};
 use crate::random::Random;
@@ -14,6 +15,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 impl World {
     pub(crate) fn load_kernel(&mut self) {
         let dev = self.pick_worker(0);
+        if self.devs[dev].kind == Kind::Gpu {
+            // It runs no Rust functions.
+            return;
+        }
         let what = [Function::Flip, Function::Add][self.command.pick(1, 2)];
         let known = &self.devs[dev];
         let asked = self.asked(dev, rig::Kind::Device, known.profile.code_bytes);

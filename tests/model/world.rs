@@ -164,7 +164,8 @@ impl World {
         world.add(Kind::Memory, over_host(vec![Queue::ALL], Some(1)), "model memory");
         world.add(Kind::File, over_host(Vec::new(), None), "model files");
         for (at, profile) in profiles.into_iter().enumerate() {
-            world.add(Kind::Scripted, profile, &format!("model {at}"));
+            let kind = if profile.gpu.is_some() { Kind::Gpu } else { Kind::Scripted };
+            world.add(kind, profile, &format!("model {at}"));
         }
         world
     }
@@ -196,6 +197,9 @@ impl World {
 
     fn step(&mut self, command: Command) {
         self.command = command;
+        if command.numbers[1].is_multiple_of(2) {
+            self.await_gpus();
+        }
         STEPS.fetch_add(1, Ordering::Relaxed);
         self.cure();
         self.look();
@@ -272,6 +276,11 @@ impl World {
         if std::mem::take(&mut self.unsure) || self.is_ill() {
             self.take_over();
         }
+    }
+
+    /// Lets the GPUs come to the end of their work.
+    pub(crate) fn await_gpus(&self) {
+        self.devs.iter().for_each(Dev::await_idle);
     }
 
     /// Drains every device, so that what can come back has.
