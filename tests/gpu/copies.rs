@@ -2,7 +2,9 @@
 
 use crate::bench::pattern;
 use crate::found::{open, open_each};
-use rig::{Buffer, copy, wrap};
+use rig::wgpu::{encode, wgsl};
+use rig::{Buffer, copy, run, wrap};
+use std::sync::{Arc, Mutex};
 
 const LEN: u64 = 64;
 
@@ -151,6 +153,30 @@ fn s7_5_a_copy_of_many_pieces_at_odd_offsets_is_exact() {
         let y = d.create_buffer(len).unwrap();
         copy(&x.view(offset, len).unwrap(), &y).unwrap();
         assert!(bytes(&y) == from, "{len} bytes from {offset}, by the device");
+    }
+}
+
+#[test]
+fn s4_3_work_on_empty_buffers_takes_a_value_and_a_launch_on_one_names_it() {
+    for d in open_each("empty") {
+        let (x, y) = (d.create_buffer(0).unwrap(), d.create_buffer(0).unwrap());
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let tell = Arc::clone(&seen);
+        let look = encode(move |_, places| {
+            tell.lock().unwrap().extend(places.iter().map(|place| place.len));
+        });
+        let work = d.prepare().fill(&x, 1).copy(&x, run(0)).native(look).reads(&y).build().unwrap();
+        work.submit(&[&y], &[]).unwrap().wait().unwrap();
+        assert_eq!((d.submitted(), x.stamps().write.is_some()), (1, true));
+        assert!(
+            !seen.lock().unwrap().is_empty() && seen.lock().unwrap().iter().all(|len| *len == 0)
+        );
+        let source = "@group(0) @binding(0) var<storage, read_write> words: array<u32>;
+            @compute @workgroup_size(1) fn one() { words[0] = 1u; }";
+        let kernel = d.kernel(wgsl(source, "one")).unwrap();
+        let text = kernel.launch([1, 1, 1]).writes(&x).submit().unwrap_err().to_string();
+        assert!(text.contains("no bytes to bind"), "{text}");
+        assert_eq!((d.submitted(), d.lost()), (1, None));
     }
 }
 

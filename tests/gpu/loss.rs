@@ -99,6 +99,32 @@ fn s12_1_a_program_that_destroys_its_own_device_meets_errors_only() {
     }
 }
 
+#[test]
+fn s12_1_the_first_work_of_its_kind_on_a_destroyed_device_is_lost_and_not_wrong() {
+    let works: [Named; 4] = [
+        ("fill", |x| x.device().prepare().fill(x, 7).build()?.submit(&[], &[])?.wait()),
+        ("copy", |x| {
+            let (from, to) = (x.view(1, 9)?, x.view(40, 9)?);
+            x.device().prepare().copy(&from, &to).build()?.submit(&[], &[])?.wait()
+        }),
+        ("kernel", |x| {
+            x.device().kernel(wgsl("@compute @workgroup_size(1) fn f() {}", "f")).map(drop)
+        }),
+        ("wrong kernel", |x| x.device().kernel(wgsl("fn f(", "f")).map(drop)),
+    ];
+    for (name, work) in works {
+        let Some((d, device, _, told)) = adopted(&format!("destroyed before a first {name}"))
+        else {
+            return;
+        };
+        let x = d.create_buffer(64).unwrap();
+        device.destroy();
+        let answer = work(&x);
+        assert!(is_lost(&answer, &d), "{name} came to {answer:?}");
+        assert!(told.lock().unwrap().is_empty());
+    }
+}
+
 /// Calls on a buffer that the host does not address.
 fn calls() -> Vec<Named> {
     let lend: Named = ("lend", |x| rig::wgpu::lend(x).map(drop));

@@ -78,6 +78,7 @@ impl Series {
 
     /// Tells a failing program, as small as a minute makes it.
     fn tell(&self, seed: u64) {
+        eprintln!("RIG_SEED={seed} fails");
         let (profiles, commands) = (self.draw)(seed);
         let mut skip = skipped();
         let place = self.failure(seed, &skip);
@@ -107,6 +108,8 @@ impl Series {
 
     /// Runs a program without some of its commands; answers the place where it panicked.
     fn failure(&self, seed: u64, skip: &[usize]) -> Option<String> {
+        // The watchdog looks at commands, and the child's are its own.
+        STEPS.fetch_add(1, Ordering::Relaxed);
         let own = std::env::current_exe().expect("the test knows its binary");
         let ended = Process::new(own)
             .args(["--exact", self.name, "--nocapture"])

@@ -86,6 +86,11 @@ impl Edges {
         })
     }
 
+    /// Returns a place of no bytes.
+    pub(crate) fn nothing(&self) -> Place {
+        Place { buffer: self.scratch.clone(), offset: 0, len: 0 }
+    }
+
     /// Copies between places of one length.
     pub(crate) fn copy(&self, src: &Place, dst: &Place, to: &mut Encoding<'_>) -> Result<(), Bad> {
         let len = src.len;

@@ -93,15 +93,20 @@ impl Guarded {
         }
     }
 
-    /// Finds out, every 100 ms, whether the program destroyed the device. wgpu tells of that only
-    /// once all that it took is over, but refuses a map at once. Whoever waits calls this.
+    /// Finds out, every 100 ms, whether the program destroyed the device. Whoever waits calls this.
     pub(crate) fn probe(&self) -> Result<(), Fault> {
-        self.check()?;
         let (now, last) = (now_ns(), self.probed_ns.load(Ordering::Relaxed));
         if now.saturating_sub(last) < PROBE_NS {
-            return Ok(());
+            return self.check();
         }
         self.probed_ns.store(now, Ordering::Relaxed);
+        self.find_out()
+    }
+
+    /// Finds out whether the program destroyed the device. wgpu tells of that only once all that it
+    /// took is over, and makes things that are invalid until then, but it refuses a map at once.
+    pub(crate) fn find_out(&self) -> Result<(), Fault> {
+        self.check()?;
         let refused = Arc::new(AtomicU64::new(0));
         let tell = Arc::clone(&refused);
         let usage = BufferUsages::MAP_READ | BufferUsages::COPY_DST;

@@ -298,7 +298,7 @@ impl Driver for Gpu {
                     Poll::Pending => Load::Pending(number),
                 }
             }
-            Err(why) => Load::Rejected(why),
+            Err(why) => self.guarded.find_out().map_or_else(Load::Fault, |()| Load::Rejected(why)),
         }
     }
 
@@ -310,9 +310,10 @@ impl Driver for Gpu {
         let Some(known) = known else {
             return Poll::Ready(Load::Rejected(Arc::from("the kernel is gone")));
         };
-        known.poll(waker).map(|loaded| match loaded {
-            Ok(()) => Load::Ready { kernel, code_bytes: 0 },
-            Err(why) => Load::Rejected(why),
+        known.poll(waker).map(|loaded| match (loaded, self.guarded.find_out()) {
+            (_, Err(fault)) => Load::Fault(fault),
+            (Ok(()), Ok(())) => Load::Ready { kernel, code_bytes: 0 },
+            (Err(why), Ok(())) => Load::Rejected(why),
         })
     }
 
@@ -336,7 +337,9 @@ impl Driver for Gpu {
                 self.line.judge(value, self.guarded.take_unsaid());
                 HandOver::Done
             }
-            Err(Refusal::Rejected(why)) => HandOver::Rejected(why),
+            Err(Refusal::Rejected(why)) => {
+                self.guarded.find_out().map_or_else(HandOver::Fault, |()| HandOver::Rejected(why))
+            }
             Err(Refusal::Fault(fault)) => HandOver::Fault(fault),
         }
     }

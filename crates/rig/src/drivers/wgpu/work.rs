@@ -136,7 +136,7 @@ impl Encoder {
         table: &Table,
         to: &mut Encoding<'_>,
     ) -> Result<(), Bad> {
-        let place = |at: usize, access| place(spans, at, access, table);
+        let place = |at: usize, access| self.place(spans, at, access, table);
         match op {
             Op::Copy { src, dst } => {
                 let (src, dst) = (place(*src, Access::Read)?, place(*dst, Access::Write)?);
@@ -180,6 +180,30 @@ impl Encoder {
             Op::Load { .. } => Err(wrong("this device's code lies in no memory of rig's")),
         }
     }
+
+    /// Returns a span's bytes as wgpu names them. An empty buffer, which has no memory, is none of
+    /// the scratch buffer's.
+    fn place(
+        &self,
+        spans: &[Span],
+        at: usize,
+        access: Access,
+        table: &Table,
+    ) -> Result<Place, Bad> {
+        let span = spans.get(at).ok_or_else(|| wrong("there is no such span"))?;
+        let memory = match table.find(span.region) {
+            Some(memory) => memory,
+            None if span.len == 0 => return Ok(self.edges.nothing()),
+            None => return Err(wrong("a span's region is gone")),
+        };
+        let unready = || wrong("a half is used before it is ready");
+        let buffer = memory.buffer(access).ok_or_else(unready)?;
+        let end = span.offset.checked_add(span.len);
+        if end.is_none_or(|end| end > buffer.size()) {
+            return Err(wrong("a span ends past its region"));
+        }
+        Ok(Place { buffer, offset: span.offset, len: span.len })
+    }
 }
 
 /// Ends with the host able to read what was written to its memory: wgpu adds no such barrier.
@@ -189,19 +213,6 @@ fn show_host(encoder: &mut CommandEncoder, spans: &[Span], table: &Table) {
     let imported = found.iter().filter_map(|memory| memory.imported());
     let read = imported.map(|buffer| BufferTransition { buffer, state: BufferUses::MAP_READ });
     encoder.transition_resources(read, std::iter::empty());
-}
-
-/// Returns a span's bytes as wgpu names them.
-fn place(spans: &[Span], at: usize, access: Access, table: &Table) -> Result<Place, Bad> {
-    let span = spans.get(at).ok_or_else(|| wrong("there is no such span"))?;
-    let memory = table.find(span.region).ok_or_else(|| wrong("a span's region is gone"))?;
-    let buffer = memory.buffer(access);
-    let buffer = buffer.ok_or_else(|| wrong("a half is used before it is ready"))?;
-    let end = span.offset.checked_add(span.len);
-    if end.is_none_or(|end| end > buffer.size()) {
-        return Err(wrong("a span ends past its region"));
-    }
-    Ok(Place { buffer, offset: span.offset, len: span.len })
 }
 
 fn wrong(why: &str) -> Bad {
