@@ -28,7 +28,7 @@ fn root() -> PathBuf {
 /// Every Rust file of the repository.
 fn rust_files() -> Vec<Source> {
     let mut files = Vec::new();
-    for folder in ["crates", "tests"] {
+    for folder in ["crates", "examples", "tests"] {
         source::read_folder(&root(), folder, &["rs"], &mut files);
     }
     assert!(files.len() > 20, "the repository's Rust files are found");
@@ -39,7 +39,7 @@ fn rust_files() -> Vec<Source> {
 fn text_files() -> Vec<Source> {
     let mut files = Vec::new();
     let endings = ["rs", "toml", "md", "ts", "js", "html", "json", "yml"];
-    for folder in ["crates", "tests", "www"] {
+    for folder in ["crates", "examples", "tests", "www"] {
         source::read_folder(&root(), folder, &endings, &mut files);
     }
     files
@@ -152,10 +152,14 @@ fn a_function_is_not_called_get() {
 
 #[test]
 fn one_version_stands_everywhere() {
-    let manifests: Vec<(&str, String)> =
-        ["crates/rig/Cargo.toml", "crates/xtask/Cargo.toml", "tests/Cargo.toml"]
-            .map(|path| (path, text_of(path)))
-            .into();
+    let manifests: Vec<(&str, String)> = [
+        "crates/rig/Cargo.toml",
+        "crates/xtask/Cargo.toml",
+        "examples/desktop/Cargo.toml",
+        "tests/Cargo.toml",
+    ]
+    .map(|path| (path, text_of(path)))
+    .into();
     show(versions::differing(&text_of("Cargo.toml"), &text_of("package.json"), &manifests));
 }
 

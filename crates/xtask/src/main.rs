@@ -11,6 +11,7 @@ use std::process::ExitCode;
 mod bench;
 mod check;
 mod clock;
+mod desktop;
 mod loom;
 mod miri;
 mod package;
@@ -44,6 +45,7 @@ fn steps(arguments: &[String]) -> Option<Vec<Step>> {
         ["wasm"] => vec![wasm::CHECK],
         ["build"] => vec![package::BUILD],
         ["web"] => vec![package::BUILD, package::NODE, package::CHROMIUM],
+        ["desktop"] => vec![desktop::STEP],
         ["loom"] => vec![loom::STEP],
         ["miri"] => vec![miri::STEP],
         ["validation"] => vec![validation::STEP],
@@ -66,6 +68,7 @@ fn every_step() -> Vec<Step> {
         tests::TESTS,
         tests::DOC_TESTS,
         tests::EXAMPLES,
+        desktop::STEP,
         Step { sum: Sum::Apart, ..validation::STEP },
         package::BUILD,
         package::NODE,
@@ -79,11 +82,12 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
   setup            looks for the tools that the other tasks need, and installs them where it can
   check            format, clippy, tidy, docs, clippy for browsers
-  test             everything: setup, check, tests, doc tests, examples, validation, web,
-                   loom, miri
+  test             everything: setup, check, tests, doc tests, examples, desktop, validation,
+                   web, loom, miri
   wasm             clippy for browsers
   build            the npm package, into dist
   web              the npm package and its tests, in Node and Chromium
+  desktop          the desktop example, and whether its picture shows anything
   loom             the model checker on claims, stamps, the turn and loss
   miri             memory checks of rows 0 to 3 and the access paths
   validation       the tests of GPUs under Vulkan's validation layer
@@ -96,8 +100,17 @@ mod usage_tests {
 
     #[test]
     fn every_task_of_the_usage_text_has_steps_and_nothing_else_has() {
-        let other =
-            ["wasm", "build", "web", "loom", "miri", "validation", "bench", "bench --quick"];
+        let other = [
+            "wasm",
+            "build",
+            "web",
+            "desktop",
+            "loom",
+            "miri",
+            "validation",
+            "bench",
+            "bench --quick",
+        ];
         for task in ["setup", "check", "test"].into_iter().chain(other) {
             let words: Vec<String> = task.split(' ').map(String::from).collect();
             assert!(steps(&words).is_some_and(|steps| !steps.is_empty()), "{task}");

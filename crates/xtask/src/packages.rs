@@ -78,7 +78,7 @@ fn has_library(name: &str) -> bool {
 }
 
 /// Whether a driver is known to the loader of Vulkan, be it of a GPU or software.
-fn has_vulkan_driver() -> bool {
+pub(crate) fn has_vulkan_driver() -> bool {
     let named = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
     let is_file = |list: String| std::env::split_paths(&list).any(|path| path.is_file());
     let folders = ["/etc", "/usr/share", "/usr/local/share"];

@@ -57,7 +57,11 @@ fn names(workspace: &Workspace) -> Result<Vec<String>, String> {
 }
 
 /// Runs a program that ends by itself, and shows what it printed only if it fails.
-fn run_quietly(workspace: &Workspace, name: &str, command: &mut Command) -> Result<(), String> {
+pub(crate) fn run_quietly(
+    workspace: &Workspace,
+    name: &str,
+    command: &mut Command,
+) -> Result<(), String> {
     let folder = workspace.target("xtask");
     let path = folder.join(format!("example-{name}.log"));
     let told = |error: std::io::Error| format!("example {name}: {error}");
