@@ -1,4 +1,7 @@
-//! Streaming: a GPU works through 1 GiB under a budget of 128 MiB, at the speed of the copies.
+//! Streaming: a GPU works through 1 GiB under a budget of 128 MiB.
+//!
+//! Where its work takes less time than the copies, that goes at the speed of the copies; what they
+//! take alone is measured beside it.
 //!
 //! The rules are S7.5, S9.3 and S10.3 of SEMANTICS.md.
 

@@ -57,7 +57,7 @@ fn show_devices(found: &[Found], refused: &[String]) {
         println!("  {} is {maker}", device.name());
     }
     println!();
-    refused.iter().for_each(|why| say(&format!("Not opened: {why}.")));
+    refused.iter().for_each(|why| say(&format!("One more device cannot be had: {why}.")));
     let gpus = || found.iter().skip(1);
     if gpus().next().is_none() {
         say("No GPU was found, so all that follows runs on host memory alone. A GPU needs its \

@@ -88,7 +88,8 @@ pub(crate) async fn open(options: &Options) -> Result<Opened, Fault> {
     }
     let missing = wanted - adapter.features();
     if !missing.is_empty() {
-        return Err(Fault::new(format!("{name} has no {missing:?}")));
+        let names: Vec<&str> = missing.iter_names().map(|(name, _)| name).collect();
+        return Err(Fault::new(format!("{name} has no {}", names.join(", "))));
     }
     let ask = DeviceDescriptor {
         label: Some(&options.name),
