@@ -1,17 +1,11 @@
 // Runs the tests in headless Chromium, with WebGPU in software.
 
 import { chromium } from "playwright-core";
+import { CHROMIUM_FLAGS } from "./flags.mjs";
 import { serve } from "./serve.mjs";
 
-const FLAGS = [
-  "--no-sandbox",
-  "--enable-unsafe-webgpu",
-  "--use-webgpu-adapter=swiftshader",
-  "--enable-features=Vulkan",
-];
-
 const server = await serve();
-const browser = await chromium.launch({ executablePath: process.argv[2], args: FLAGS });
+const browser = await chromium.launch({ executablePath: process.argv[2], args: CHROMIUM_FLAGS });
 try {
   const page = await browser.newPage();
   page.on("console", (message) => console.log(message.text()));

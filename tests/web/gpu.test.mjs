@@ -243,16 +243,17 @@ test(
 );
 
 test(
-  "s13_9_buffers_made_and_forgotten_stay_within_the_budget",
+  "s13_9_10000_buffers_made_and_forgotten_stay_within_the_budget",
   async ({ open }) => {
-    const gpu = await open(64 * MIB);
+    const gpu = await open(256 * MIB);
     let most = 0;
-    for (let i = 0; i < 1000; i += 1) {
+    for (let i = 0; i < 10_000; i += 1) {
       await gpu.createBuffer(MIB);
       most = Math.max(most, gpu.held);
     }
-    holds(most <= 64 * MIB, `${most} held bytes never pass the budget`);
-    holds(gpu.stats().actualCount < 200, `${gpu.stats().actualCount} GPU buffers served 1,000`);
+    holds(most <= 256 * MIB, `${most} held bytes never pass the budget`);
+    const made = gpu.stats().actualCount;
+    holds(made <= 256, `${made} GPU buffers served all`);
     await gpu.close();
   },
   needs,

@@ -44,7 +44,7 @@ fn steps(arguments: &[String]) -> Option<Vec<Step>> {
         ["check"] => vec![check::FORMAT, check::CLIPPY, check::TIDY, check::DOCS, wasm::CHECK],
         ["wasm"] => vec![wasm::CHECK],
         ["build"] => vec![package::BUILD],
-        ["web"] => vec![package::BUILD, package::NODE, package::CHROMIUM],
+        ["web"] => vec![package::BUILD, package::NODE, package::CHROMIUM, package::DEMOS],
         ["desktop"] => vec![desktop::STEP],
         ["loom"] => vec![loom::STEP],
         ["miri"] => vec![miri::STEP],
@@ -73,6 +73,7 @@ fn every_step() -> Vec<Step> {
         package::BUILD,
         package::NODE,
         package::CHROMIUM,
+        package::DEMOS,
         loom::STEP,
         Step { sum: Sum::Apart, ..miri::STEP },
     ]
@@ -86,7 +87,7 @@ usage: cargo xtask TASK
                    web, loom, miri
   wasm             clippy for browsers
   build            the npm package, into dist
-  web              the npm package and its tests, in Node and Chromium
+  web              the npm package and its tests, in Node and Chromium; the demos
   desktop          the desktop example, and whether its picture shows anything
   loom             the model checker on claims, stamps, the turn and loss
   miri             memory checks of rows 0 to 3 and the access paths

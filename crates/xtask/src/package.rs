@@ -1,9 +1,9 @@
 //! The npm package: its wasm, its one module, its types; and its tests, in Node and in Chromium.
 
-use crate::packages::install;
+use crate::packages::{install, on_path};
 use crate::step::{Failure, Found, Step, Sum};
 use crate::wasm::Target;
-use crate::workspace::{Workspace, answer, run, run_tests};
+use crate::workspace::{Workspace, run, run_tests};
 use std::path::Path;
 
 /// Builds what `npm pack` ships, into `dist`.
@@ -12,6 +12,8 @@ pub(crate) const BUILD: Step = Step { name: "package", sum: Sum::Counts, run: bu
 pub(crate) const NODE: Step = Step { name: "node", sum: Sum::Counts, run: node };
 /// Tests the built package in Chromium.
 pub(crate) const CHROMIUM: Step = Step { name: "chromium", sum: Sum::Counts, run: chromium };
+/// Runs the demos in Chromium, from Vite's server and as built.
+pub(crate) const DEMOS: Step = Step { name: "demos", sum: Sum::Counts, run: demos };
 
 fn build(workspace: &Workspace) -> Result<Found, Failure> {
     let target = Target::find(workspace)?;
@@ -32,21 +34,26 @@ fn node(workspace: &Workspace) -> Result<Found, Failure> {
 }
 
 fn chromium(workspace: &Workspace) -> Result<Found, Failure> {
-    let find = || {
-        let named = |name: &&str| answer(workspace.program(name).arg("--version")).is_some();
-        ["chromium", "chromium-browser", "google-chrome"].into_iter().find(named)
-    };
-    let name = find().or_else(|| {
-        install(workspace, &["chromium"]);
-        find()
-    });
-    let Some(name) = name else {
-        return Err("Chromium is missing; on Debian get it with `apt-get install chromium`"
-            .to_string()
-            .into());
-    };
-    let path = answer(workspace.program("which").arg(name)).unwrap_or_else(|| name.into());
-    run_tests(workspace.program("node").args(["tests/web/chromium.mjs", &path]))
+    let browser = browser(workspace)?;
+    run_tests(workspace.program("node").args(["tests/web/chromium.mjs", &browser]))
+}
+
+fn demos(workspace: &Workspace) -> Result<Found, Failure> {
+    let browser = browser(workspace)?;
+    run_tests(workspace.program("node").args(["tests/web/demos.mjs", &browser]))
+}
+
+/// Returns where Chromium is; installs it where that is possible.
+fn browser(workspace: &Workspace) -> Result<String, Failure> {
+    let find = || ["chromium", "chromium-browser", "google-chrome"].into_iter().find_map(on_path);
+    if let Some(path) = find() {
+        return Ok(path);
+    }
+    install(workspace, &["chromium"]);
+    find().ok_or_else(|| {
+        let text = "Chromium is missing; on Debian get it with `apt-get install chromium`";
+        Failure::from(text.to_string())
+    })
 }
 
 /// Installs what `package-lock.json` names, unless that is what is there.

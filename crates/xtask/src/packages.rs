@@ -64,8 +64,14 @@ fn installer(workspace: &Workspace) -> Option<&'static [&'static str]> {
 
 /// Whether a program is on the path.
 pub(crate) fn is_on_path(name: &str) -> bool {
+    on_path(name).is_some()
+}
+
+/// Returns where the path finds a program.
+pub(crate) fn on_path(name: &str) -> Option<String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+    let found = std::env::split_paths(&path).map(|folder| folder.join(name));
+    found.into_iter().find(|file| file.is_file())?.into_os_string().into_string().ok()
 }
 
 /// Whether the loader of libraries finds a name such as `libX11.so.6`.

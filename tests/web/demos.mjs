@@ -1,0 +1,80 @@
+// Runs each demo's `run()` in headless Chromium, from Vite's development server, and loads its page
+// as built. With a folder as the second argument, it leaves pictures there.
+
+import { chromium } from "playwright-core";
+import { build, createServer, preview } from "vite";
+import { CHROMIUM_FLAGS } from "./flags.mjs";
+import { equal, holds, runAll, test } from "./harness.mjs";
+
+const [executablePath, pictures] = process.argv.slice(2);
+const MIB = 2 ** 20;
+const configFile = new URL("../../www/vite.config.js", import.meta.url).pathname;
+const quiet = { configFile, logLevel: "error" };
+
+test("demo_01_reclamation_runs_within_its_budget", async ({ open, development }) => {
+  const page = await open(`${development}/demos/01-reclamation/index.html?quiet`);
+  const lanes = await page.evaluate(async (budget) => {
+    const { run } = await import("/demos/01-reclamation/main.js");
+    return run({ frames: 40, budget });
+  }, 64 * MIB);
+  equal(lanes.map(({ name }) => name), ["rig", "raw, with destroy()", "raw"]);
+  const [rig, destroys, raw] = lanes;
+  holds(rig.held <= 64 * MIB, `rig holds ${rig.held} bytes`);
+  equal([destroys.held, destroys.made, rig.made], [0, 640 * MIB, 640 * MIB]);
+  equal([raw.held, raw.ended], [8 * 64 * MIB, "stopped at 8 budgets"], "the raw lane");
+  await page.close();
+});
+
+test("demo_01_reclamation_runs_on_a_memory_device_without_webgpu", async ({ open, development }) => {
+  const page = await open(`${development}/demos/01-reclamation/index.html?quiet`);
+  const lanes = await page.evaluate(async (budget) => {
+    Object.defineProperty(navigator, "gpu", { value: undefined });
+    const { run } = await import("/demos/01-reclamation/main.js");
+    return run({ frames: 20, budget, rate: () => 4 });
+  }, 16 * MIB);
+  equal([lanes.length, lanes[0].made], [1, 80 * MIB]);
+  holds(lanes[0].held <= 16 * MIB, `rig holds ${lanes[0].held} bytes`);
+  await page.close();
+});
+
+for (const [width, scheme] of [[1280, "light"], [390, "dark"]]) {
+  test(`demo_01_reclamation_shows_itself_as_built_at_${width}`, async ({ open, built }) => {
+    const page = await open(`${built}/demos/01-reclamation/index.html`, { width, scheme });
+    await page.waitForFunction(() => document.getElementById("made").textContent.includes("GiB"), null, { timeout: 40_000 });
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    holds(wide <= 0, `the page is no wider than its window, by ${wide}`);
+    if (pictures) await page.screenshot({ path: `${pictures}/reclamation-${width}.png`, fullPage: true });
+    await page.focus("#toggle");
+    await page.keyboard.press("Enter");
+    equal(await page.textContent("#toggle"), "Go on");
+    await page.close();
+  });
+}
+
+const development = await createServer(quiet);
+await development.listen(0);
+await build(quiet);
+const built = await preview({ ...quiet, preview: { port: 0 } });
+const browser = await chromium.launch({ executablePath, args: CHROMIUM_FLAGS });
+const told = [];
+
+/** Opens a page and listens for what it complains of. */
+async function open(url, { width = 1280, scheme = "light" } = {}) {
+  const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme: scheme });
+  page.on("pageerror", (error) => told.push(String(error)));
+  page.on("console", (message) => message.type() === "error" && told.push(message.text()));
+  await page.goto(url);
+  return page;
+}
+
+const address = (server) => server.resolvedUrls.local[0].replace(/\/$/, "");
+try {
+  const world = { open, development: address(development), built: address(built) };
+  const { passed, failed } = await runAll(world);
+  for (const text of told) console.log(`a page complained: ${text}`);
+  if (failed > 0 || passed === 0 || told.length > 0) process.exitCode = 1;
+} finally {
+  await browser.close();
+  await development.close();
+  await built.close();
+}

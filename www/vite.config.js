@@ -1,0 +1,18 @@
+import { fileURLToPath } from "node:url";
+
+const here = (path) => fileURLToPath(new URL(path, import.meta.url));
+
+export default {
+  root: here("."),
+  base: "./",
+  resolve: { alias: { "rig-web": here("../dist/rig.js") } },
+  // The development server's bundles would lose the wasm beside the module.
+  optimizeDeps: { exclude: ["rig-web"] },
+  server: { fs: { allow: [here("..")] } },
+  build: {
+    outDir: here("../dist/www"),
+    emptyOutDir: true,
+    target: "es2022",
+    rollupOptions: { input: [here("index.html"), here("demos/01-reclamation/index.html")] },
+  },
+};
