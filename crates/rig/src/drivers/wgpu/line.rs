@@ -223,6 +223,8 @@ impl Line {
 
 /// Whether a thread may block.
 pub(crate) const MAY_BLOCK: bool = true;
+/// Whether work may be found wrong after it was taken (S8.8).
+pub(crate) const REJECTS_LATER: bool = false;
 /// Whether a map is asked for before wgpu told of it: a panic in another thread's poll may have
 /// lost the callback.
 pub(crate) const ASKS_EARLY: bool = true;

@@ -49,7 +49,7 @@ use crate::drivers::wgpu::batch::{Batch, Through};
 use crate::drivers::wgpu::edge::{INTERNAL_BYTES, WORD};
 use crate::drivers::wgpu::guarded::Guarded;
 use crate::drivers::wgpu::kernel::Kernel;
-use crate::drivers::wgpu::line::{BUDGET_BYTES, Line, MAY_BLOCK, SERVICE};
+use crate::drivers::wgpu::line::{BUDGET_BYTES, Line, MAY_BLOCK, REJECTS_LATER, SERVICE};
 use crate::drivers::wgpu::memory::Table;
 use crate::drivers::wgpu::work::Encoder;
 use ::wgpu::{AdapterInfo, Buffer, BufferUsages, Device, Features, Queue as WgpuQueue};
@@ -152,6 +152,7 @@ impl Gpu {
             addressed: options.addressed,
             import_align_bytes,
             batches: options.batching == Batching::On,
+            rejects_later: REJECTS_LATER,
             grain_bytes: WORD,
             ..Facts::host(&architecture)
         };

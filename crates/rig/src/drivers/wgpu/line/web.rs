@@ -245,6 +245,8 @@ const FENCE_BYTES: u64 = 4;
 const REJECTED_MAX: usize = 64;
 /// Whether a thread may block.
 pub(crate) const MAY_BLOCK: bool = false;
+/// Whether work may be found wrong after it was taken (S8.8).
+pub(crate) const REJECTS_LATER: bool = true;
 /// Whether a map is asked for before wgpu told of it.
 pub(crate) const ASKS_EARLY: bool = false;
 /// Whether memory is back only once it is destroyed: else when the engine collects.
