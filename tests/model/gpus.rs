@@ -6,8 +6,9 @@ use crate::found;
 use crate::profile::{Gpu, Profile};
 use crate::program::{Drawn, Series};
 use crate::random::Random;
+use crate::threads::{More, rounds};
 use rig::Device;
-use rig::wgpu::handles;
+use rig::wgpu::{handles, wgsl};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -18,6 +19,25 @@ fn s15_5_random_programs_with_gpus_do_what_the_reference_says() {
     }
     let name = "gpus::s15_5_random_programs_with_gpus_do_what_the_reference_says";
     Series { name, draw, time: Duration::from_secs(15) }.run();
+}
+
+#[test]
+fn s15_5_two_threads_with_gpus_see_their_own_bytes_and_break_no_law() {
+    if !kinds().is_empty() {
+        rounds(open_all);
+    }
+}
+
+/// Opens a GPU of each kind, with kernels that treat the bytes of words as the reference does.
+fn open_all() -> Vec<More> {
+    let open = |(at, kind): (usize, &Profile)| {
+        let gpu = kind.gpu.expect("it is a GPU");
+        let device = (gpu.open)(&format!("threads, GPU {at}")).expect("it opened before");
+        let load = |entry| device.kernel(wgsl(WORDS, entry)).expect("it is valid WGSL");
+        let kernels = [load("flip"), load("add")];
+        (device, kernels)
+    };
+    kinds().iter().enumerate().map(open).collect()
 }
 
 /// Draws a scripted device, one or two GPUs, and the commands of a seed.
@@ -51,3 +71,22 @@ fn kinds() -> &'static [Profile] {
 fn destroy(device: &Device) {
     handles(device).expect("it is a GPU").0.destroy();
 }
+
+/// Bytes do not carry into each other.
+const WORDS: &str = "
+    @group(0) @binding(0) var<storage, read_write> words: array<u32>;
+
+    @compute @workgroup_size(1)
+    fn flip() {
+        for (var i = 0u; i < arrayLength(&words); i++) {
+            words[i] ^= 0x5A5A5A5Au;
+        }
+    }
+
+    @compute @workgroup_size(1)
+    fn add() {
+        for (var i = 0u; i < arrayLength(&words); i++) {
+            words[i] = ((words[i] & 0x7F7F7F7Fu) + 0x01010101u) ^ (words[i] & 0x80808080u);
+        }
+    }
+";

@@ -15,6 +15,14 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn s15_5_two_threads_see_their_own_bytes_and_break_no_law() {
+    rounds(Vec::new);
+}
+
+/// A device that goes on by itself, with kernels that flip and that add to whole words of bytes.
+pub(crate) type More = (Device, [Kernel; 2]);
+
+/// Runs round after round, each with the same devices and `more`.
+pub(crate) fn rounds(more: fn() -> Vec<More>) {
     let _alone = alone();
     let _watch = Watch::start();
     let first = number("RIG_SEED").unwrap_or(1);
@@ -23,7 +31,7 @@ fn s15_5_two_threads_see_their_own_bytes_and_break_no_law() {
     for seed in first.. {
         // Two threads never meet twice in the same way: the seed tells what ran, not when.
         println!("two threads, seed {seed}");
-        round(seed);
+        round(seed, more());
         let ran = STEPS.load(Ordering::Relaxed) - before;
         if steps.map_or(Instant::now() > until, |steps| ran >= steps) {
             println!("{ran} commands of two threads");
@@ -52,7 +60,7 @@ struct Shared {
     losses: AtomicBool,
 }
 
-fn round(seed: u64) {
+fn round(seed: u64, more: Vec<More>) {
     let mut random = Random::new(seed);
     let (mut devices, mut controls) = (vec![host()], Vec::new());
     let memory = rig::memory::opener(Options::default());
@@ -63,9 +71,17 @@ fn round(seed: u64) {
         controls.push(control);
     }
     let flip = || function("flip", |call| call.update::<u8>(0, flip));
-    let kernels = devices[1..].iter().map(|device| device.kernel(flip()).unwrap()).collect();
+    let mut kernels: Vec<Kernel> =
+        devices[1..].iter().map(|device| device.kernel(flip()).unwrap()).collect();
     let add = || function("add", |call| call.update::<u8>(0, add));
-    let adders = devices[1..].iter().map(|device| device.kernel(add()).unwrap()).collect();
+    let mut adders: Vec<Kernel> =
+        devices[1..].iter().map(|device| device.kernel(add()).unwrap()).collect();
+    for (device, [flip, add]) in more {
+        device.set_budget(BUDGET_BYTES).unwrap();
+        devices.push(device);
+        kernels.push(flip);
+        adders.push(add);
+    }
     let sum = host().create_buffer(65_536).unwrap();
     sum.fill(0).unwrap();
     let common = devices.iter().filter_map(|device| device.create_buffer(COMMON_LEN).ok());
@@ -110,8 +126,8 @@ fn finish(shared: Shared) {
         device.close().unwrap();
     }
     devices.iter().for_each(drain);
-    for (control, device) in controls.iter().zip(&devices[2..]) {
-        control.check_returned();
+    controls.iter().for_each(Control::check_returned);
+    for device in &devices[2..] {
         assert_eq!(device.held(), 0, "{}", device.name());
     }
     host().free_cache().unwrap();

@@ -101,8 +101,11 @@ const TESTS: &[&str] = &[
     "contract::",
     "copies::",
     "interop::",
+    "large::",
     "loss::",
+    "lost::",
     "pending::",
+    "small::",
     "threads::",
     "vectors::",
 ];
