@@ -127,6 +127,7 @@ impl Allocation {
     }
 
     /// Starts the life of the next buffer. Nobody else has the allocation.
+    #[inline]
     pub(crate) fn serve(&self, len: u64, tag: Tag) {
         self.len.store(len, Ordering::Relaxed);
         self.stamps.forget_done();
@@ -138,6 +139,7 @@ impl Allocation {
     }
 
     /// Forgets what belonged to the last buffer. Nobody else has the allocation.
+    #[inline]
     pub(crate) fn retire(&self) {
         self.claims.reset();
         self.stamps.forget_done();

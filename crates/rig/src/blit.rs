@@ -122,7 +122,7 @@ async fn device_fill(buffer: &Buffer, byte: u8) -> Result<()> {
     let spans = [part_of(buffer, 0, buffer.len(), Access::Write)];
     let work = Work { prepared: None, parts: &parts, spans: &spans };
     let touches = [Touch { at: &buffer.at, access: Access::Write }];
-    let job = Job { call: "fill", work, touches: &touches, waits: &[], releases: &[] };
+    let job = Job::of("fill", work, &touches);
     let point = hand_over(device, &job).await?;
     wait::reach(device, point.value()).await
 }

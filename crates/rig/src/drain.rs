@@ -24,6 +24,7 @@ use crate::budget::Where;
 use crate::cache::Class;
 use crate::drain::cached::{Door, Home, keep};
 use crate::drain::unmap::{end_mapping, release_mapping};
+use crate::draining::Drain;
 use crate::driver::{Alloc, Kind, Region};
 use crate::entry;
 use crate::gate::Duty;
@@ -34,9 +35,14 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-/// What a drain leaves for the time when it has nothing in its hands any more.
+/// What a drain leaves for the time when it has nothing in its hands any more: nothing, in most
+/// drains, which stand on every creation's path.
 #[derive(Default)]
-pub(crate) struct After {
+pub(crate) struct After(Option<Box<Rest>>);
+
+/// What is left to do.
+#[derive(Default)]
+pub(crate) struct Rest {
     /// Keepers of memory that is back, whose destructors may be anything.
     pub(crate) keepers: Vec<Keeper>,
     /// Devices whose stop the caller has to run, since a drain left their gates last.
@@ -44,9 +50,19 @@ pub(crate) struct After {
 }
 
 impl After {
-    /// Whether nothing is left to do.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.keepers.is_empty() && self.stops.is_empty()
+    /// Leaves a device's stop to the caller.
+    pub(crate) fn stop(&mut self, owner: &Arc<Owner>) {
+        self.0.get_or_insert_default().stops.push(Arc::clone(owner));
+    }
+
+    fn drop_later(&mut self, keeper: Keeper) {
+        self.0.get_or_insert_default().keepers.push(keeper);
+    }
+
+    /// Returns what is left to do, if anything is.
+    #[inline]
+    pub(crate) fn rest(self) -> Option<Box<Rest>> {
+        self.0
     }
 }
 
@@ -67,18 +83,23 @@ pub(crate) fn drain(owner: &Arc<Owner>, after: &mut After) {
         owner.ends.lock().releases.extend(left.map(|left| (submitted, left as _)));
         owner.note_due();
     }
-    // ORDERING: pairs with `note_due`: what was put there before is found below.
+    // ORDERING: pairs with `note_due`: what was put there before is found by what follows.
     if owner.due.load(Ordering::Relaxed) && owner.due.swap(false, Ordering::AcqRel) {
-        run_due(owner, after);
-        // Noted before this drain is over: who waited for it looks again.
-        if owner.heap.lock().has_due() {
-            owner.note_due();
-        }
-        drop(draining);
-        run_releases(owner, after);
-        if !owner.ends.lock().releases.is_empty() {
-            owner.note_due();
-        }
+        end_due(owner, draining, after);
+    }
+}
+
+/// Runs what is due, and ends the drain.
+fn end_due(owner: &Arc<Owner>, draining: Drain<'_>, after: &mut After) {
+    run_due(owner, after);
+    // Noted before this drain is over: who waited for it looks again.
+    if owner.heap.lock().has_due() {
+        owner.note_due();
+    }
+    drop(draining);
+    run_releases(owner, after);
+    if !owner.ends.lock().releases.is_empty() {
+        owner.note_due();
     }
 }
 
@@ -238,7 +259,7 @@ fn verdict(record: &Allocation, after: &mut After) -> Verdict {
     }
     let answer = owner.driver.poll_alloc(record.region, Waker::noop());
     if owner.gate.leave() == Duty::Stop {
-        after.stops.push(Arc::clone(owner));
+        after.stop(owner);
     }
     match answer {
         Poll::Ready(Alloc::Ready(_)) => Verdict::Given,
@@ -285,7 +306,9 @@ fn give_back(record: Arc<Allocation>, after: &mut After) {
     if record.region != Region::default() {
         owner.driver.free(record.region);
     }
-    after.keepers.extend(record.extra.if_made(|extra| extra.keeper.take()).flatten());
+    if let Some(keeper) = record.extra.if_made(|extra| extra.keeper.take()).flatten() {
+        after.drop_later(keeper);
+    }
     if record.charged() > 0 {
         let spent = now_ns() - started;
         let mut heap = owner.heap.lock();
@@ -301,7 +324,7 @@ fn give_back(record: Arc<Allocation>, after: &mut After) {
     }
     record.leave_roster();
     if entered && owner.gate.leave() == Duty::Stop {
-        after.stops.push(owner);
+        after.stop(&owner);
     }
 }
 
@@ -414,7 +437,7 @@ fn take_given(owner: &Arc<Owner>, after: &mut After) {
         let entered = owner.gate.enter();
         let gone = settled || entered && owner.driver.let_go(record.region);
         if entered && owner.gate.leave() == Duty::Stop {
-            after.stops.push(Arc::clone(owner));
+            after.stop(owner);
         }
         if !gone {
             owner.heap.lock().given.push(record);
@@ -438,7 +461,7 @@ fn run_releases(owner: &Arc<Owner>, after: &mut After) {
             pop_due(&mut owner.ends.lock().releases, |value| settled || value <= reached);
         let ran = release.map(|release| release.done());
         if entered && owner.gate.leave() == Duty::Stop {
-            after.stops.push(Arc::clone(owner));
+            after.stop(owner);
         }
         if ran.is_none() {
             return;

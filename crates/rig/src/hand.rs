@@ -28,6 +28,11 @@ use std::sync::Arc;
 pub(crate) trait Use {
     fn at(&self) -> &Ref;
     fn access(&self) -> Access;
+
+    /// Returns the momentary claim that it takes, the same each time.
+    fn ask(&self) -> Ask {
+        momentary(self.at(), self.access())
+    }
 }
 
 /// An allocation that work uses, each once.
@@ -50,7 +55,15 @@ impl Use for Touch<'_> {
 /// A fixed buffer, kept by the work, with the access of all its parts together.
 pub(crate) struct Fixed {
     pub(crate) buffer: Buffer,
-    pub(crate) access: Access,
+    access: Access,
+    ask: Ask,
+}
+
+impl Fixed {
+    pub(crate) fn new(buffer: Buffer, access: Access) -> Self {
+        let ask = momentary(&buffer.at, access);
+        Self { buffer, access, ask }
+    }
 }
 
 impl Use for Fixed {
@@ -61,6 +74,10 @@ impl Use for Fixed {
     fn access(&self) -> Access {
         self.access
     }
+
+    fn ask(&self) -> Ask {
+        self.ask
+    }
 }
 
 /// Work to be handed over.
@@ -69,10 +86,20 @@ pub(crate) struct Job<'a, T> {
     pub(crate) work: Work<'a>,
     /// What the work uses, each allocation once.
     pub(crate) touches: &'a [T],
+    /// Whether some of it is memory that the program brought.
+    pub(crate) has_wrapped: bool,
     /// Further points that it follows.
     pub(crate) waits: &'a [Point],
     /// What is released once the value is done.
     pub(crate) releases: &'a [Arc<dyn Release>],
+}
+
+impl<'a, T: Use> Job<'a, T> {
+    /// Makes a job that follows no further points and releases nothing.
+    pub(crate) fn of(call: &'static str, work: Work<'a>, touches: &'a [T]) -> Self {
+        let has_wrapped = has_wrapped(touches);
+        Self { call, work, touches, has_wrapped, waits: &[], releases: &[] }
+    }
 }
 
 /// Hands work over and returns its point. Waits for foreign points that the queue cannot wait for,
@@ -94,8 +121,7 @@ pub(crate) async fn hand_over<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> R
             Step::Done(point) => return end(owner, job, &queued, point, begun),
             Step::Conflict(touch) => {
                 let allocation = touch.at().record();
-                let ask = momentary(allocation, touch.access());
-                wait::Released { allocation, ask, pass: Pass::No }.await;
+                wait::Released { allocation, ask: touch.ask(), pass: Pass::No }.await;
             }
             Step::Grew => {}
             Step::Full { next } if next > owner.track.submitted() => {
@@ -122,7 +148,7 @@ pub(crate) fn hand_over_now<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> Res
 
 /// Refuses work that memory which the program brought cannot serve (S4.4).
 fn check_wrapped<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> Result<()> {
-    if !job.touches.iter().any(|touch| touch.at().memory == Memory::Wrapped) {
+    if !job.has_wrapped {
         return Ok(());
     }
     let lacks = InFlight::new(owner)?.driver().lacks(&job.work);
@@ -130,6 +156,11 @@ fn check_wrapped<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> Result<()> {
         Some(why) => Err(Error::Unsupported { device: Arc::clone(&owner.name), why }),
         None => Ok(()),
     }
+}
+
+/// Whether some of what work uses is memory that the program brought.
+pub(crate) fn has_wrapped<T: Use>(touches: &[T]) -> bool {
+    touches.iter().any(|touch| touch.at().memory == Memory::Wrapped)
 }
 
 /// What one turn came to.
@@ -353,7 +384,7 @@ impl<'a, T: Use> Held<'a, T> {
         let (mut follows_others, mut has_mapped) = (!job.waits.is_empty(), false);
         for (index, touch) in job.touches.iter().enumerate() {
             let at: &Allocation = touch.at();
-            let answer = at.claims.ask(momentary(at, touch.access()), Pass::No);
+            let answer = at.claims.ask(touch.ask(), Pass::No);
             if answer != Answer::Granted {
                 let touches = &job.touches[..index];
                 let _taken = Self { touches, follows_others, has_mapped };
@@ -375,7 +406,7 @@ impl<T: Use> Drop for Held<'_, T> {
     fn drop(&mut self) {
         for touch in self.touches {
             let at: &Allocation = touch.at();
-            at.release(momentary(at, touch.access()));
+            at.release(touch.ask());
         }
     }
 }

@@ -138,7 +138,7 @@ async fn load_into_memory(
     let span = Span { region: buffer.region(), offset: 0, len, access: Access::Write };
     let work = Work { prepared: None, parts: &parts, spans: &[span] };
     let touches = [Touch { at: &buffer.at, access: Access::Write }];
-    let job = Job { call: CALL, work, touches: &touches, waits: &[], releases: &[] };
+    let job = Job::of(CALL, work, &touches);
     let point = hand_over(owner, &job).await?;
     wait::reach(owner, point.value()).await?;
     Ok(buffer)

@@ -283,37 +283,52 @@ pub(crate) fn drain(owner: &Arc<Owner>) {
         serve(host);
     }
     if LOST_LEFT.load(Ordering::Relaxed) > 0 {
-        let waits = |other: &Arc<Owner>| other.track.is_lost() && other.has_work();
-        let lost: SmallVec<[_; 2]> =
-            OWNERS.read().iter().filter(|other| waits(other)).cloned().collect();
-        lost.iter().for_each(serve);
+        serve_lost();
     }
 }
 
+fn serve_lost() {
+    let waits = |other: &Arc<Owner>| other.track.is_lost() && other.has_work();
+    let lost: SmallVec<[_; 2]> =
+        OWNERS.read().iter().filter(|other| waits(other)).cloned().collect();
+    lost.iter().for_each(serve);
+}
+
 /// Looks at what a device's memory waits for, and drains it.
+#[inline]
 fn serve(owner: &Arc<Owner>) {
     look(owner);
     // ORDERING: a hint; the drain itself takes it with the right order.
     if owner.due.load(Ordering::Relaxed) {
-        let waited: Vec<_> = {
-            let heap = owner.heap.lock();
-            let words = heap.pending.keys().copied().filter_map(Point::from_word);
-            let mut ids: Vec<_> = words.map(Point::device_id).collect();
-            ids.dedup();
-            ids
-        };
-        for id in waited.into_iter().filter(|id| *id != owner.id) {
-            if let Some(other) = owner_of(id) {
-                look(&other);
-            }
-        }
+        look_at_waited(owner);
     }
     let begun = profile::begin();
     drain_one(owner);
     if begun.is_some() {
-        profile::end(begun, What::Drain, owner.id, |event| event);
-        profile::record(&Event::now(holdings(owner), owner.id));
+        note_drain(owner, begun);
     }
+}
+
+/// Looks at the devices whose points keep memory of this one from returning.
+fn look_at_waited(owner: &Arc<Owner>) {
+    let waited: Vec<_> = {
+        let heap = owner.heap.lock();
+        let words = heap.pending.keys().copied().filter_map(Point::from_word);
+        let mut ids: Vec<_> = words.map(Point::device_id).collect();
+        ids.dedup();
+        ids
+    };
+    for id in waited.into_iter().filter(|id| *id != owner.id) {
+        if let Some(other) = owner_of(id) {
+            look(&other);
+        }
+    }
+}
+
+#[cold]
+fn note_drain(owner: &Arc<Owner>, begun: Option<u64>) {
+    profile::end(begun, What::Drain, owner.id, |event| event);
+    profile::record(&Event::now(holdings(owner), owner.id));
 }
 
 /// Returns what a device's account holds, for a profile.
@@ -332,7 +347,6 @@ pub(crate) fn drain_all() {
     forget();
 }
 
-#[inline]
 fn drain_one(owner: &Arc<Owner>) {
     with_after(|after| drain::drain(owner, after));
     if cfg!(debug_assertions) {
@@ -341,12 +355,13 @@ fn drain_one(owner: &Arc<Owner>) {
 }
 
 /// Runs what a drain or its helper does, and then what falls to it with nothing in its hands.
+#[inline]
 pub(crate) fn with_after<R>(f: impl FnOnce(&mut After) -> R) -> R {
     let mut after = After::default();
     let answer = f(&mut after);
-    if !after.is_empty() {
-        after.keepers.into_iter().for_each(drain::drop_keeper);
-        after.stops.iter().for_each(stop);
+    if let Some(rest) = after.rest() {
+        rest.keepers.into_iter().for_each(drain::drop_keeper);
+        rest.stops.iter().for_each(stop);
     }
     answer
 }

@@ -292,7 +292,7 @@ pub(crate) async fn device_copy(
     let parts = [Part { queue, after: Vec::new(), op: Op::Copy { src: 0, dst: 1 } }];
     let work = Work { prepared: None, parts: &parts, spans: &[from, to] };
     let touches = merge(touches.iter().copied());
-    let job = Job { call: "copy", work, touches: &touches, waits: &[], releases: &[] };
+    let job = Job::of("copy", work, &touches);
     hand_over(device, &job).await
 }
 

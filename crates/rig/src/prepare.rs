@@ -10,7 +10,7 @@ use crate::device::Device;
 use crate::driver::{Access, Native, Op, Part, Queue, Refusal, Span};
 use crate::entry;
 use crate::error::{Error, Misuse, Result};
-use crate::hand::{Fixed, Touch, merge};
+use crate::hand::{self, Fixed, Touch, merge};
 use crate::kernel::{Kernel, Loaded};
 use crate::life;
 use crate::tick;
@@ -126,6 +126,8 @@ pub(crate) struct Inner {
     pub(crate) spans: Vec<Span>,
     /// The fixed buffers, each allocation once.
     pub(crate) fixed: Vec<Fixed>,
+    /// Whether some of them are memory that the program brought.
+    pub(crate) has_wrapped: bool,
     /// The access of each run buffer, all parts together.
     pub(crate) runs: Vec<Access>,
     /// Keeps the kernels' code.
@@ -388,7 +390,7 @@ impl Builder {
         for touch in merge(all.iter().map(|(b, access)| Touch { at: &b.at, access: *access })) {
             let same = |b: &&(&Buffer, Access)| std::ptr::eq(&*b.0.at, &**touch.at);
             if let Some((buffer, _)) = all.iter().find(same) {
-                fixed.push(Fixed { buffer: (*buffer).clone(), access: touch.access });
+                fixed.push(Fixed::new((*buffer).clone(), touch.access));
             }
         }
         let queues = owner.facts.queues.clone();
@@ -403,9 +405,21 @@ impl Builder {
         tick::arm(&owner);
         let kernels = self.kernels.into_iter().map(|kernel| kernel.loaded).collect();
         let label = self.label;
-        let inner =
-            Inner { owner, label, keep, parts, slots, spans, fixed, runs, _kernels: kernels };
-        Ok(Prepared { inner: Arc::new(inner) })
+        let has_wrapped = hand::has_wrapped(&fixed);
+        Ok(Prepared {
+            inner: Arc::new(Inner {
+                owner,
+                label,
+                keep,
+                parts,
+                slots,
+                spans,
+                fixed,
+                has_wrapped,
+                runs,
+                _kernels: kernels,
+            }),
+        })
     }
 }
 

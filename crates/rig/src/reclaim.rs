@@ -189,6 +189,7 @@ pub(crate) fn first(owner: &Arc<Owner>, want: Want) -> Result<First> {
 }
 
 /// Notes that a cached entry serves.
+#[inline]
 fn goes_live(heap: &mut Heap, owner: &Arc<Owner>, kind: Kind, class: Class, served: Served) {
     let live = if kind == Kind::Pinned { Where::Pinned } else { Where::Live };
     with_payer(heap, owner, kind, |books| {

@@ -9,7 +9,7 @@ use crate::device::Device;
 use crate::driver::{Op, Span, Work};
 use crate::entry;
 use crate::error::{Misuse, Result};
-use crate::hand::{self, Fixed, Job, Touch, hand_over, hand_over_now};
+use crate::hand::{self, Fixed, Job, Touch, Use, hand_over, hand_over_now};
 use crate::hold::Hold;
 use crate::kernel::Kernel;
 use crate::life;
@@ -61,7 +61,7 @@ impl Prepared {
         }
         let (spans, touches) = (self.spans(run), self.touches(run));
         let work = self.work(&spans);
-        let job = Job { call: CALL, work, touches: &touches, waits, releases: &releases };
+        let job = Job { waits, releases: &releases, ..Job::of(CALL, work, &touches) };
         hand_over(&inner.owner, &job).await
     }
 
@@ -87,7 +87,8 @@ impl Prepared {
         releases: &'a [Arc<dyn Release>],
     ) -> Job<'a, Fixed> {
         let (work, touches) = (self.work(&self.inner.spans), &self.inner.fixed);
-        Job { call: CALL, work, touches, waits, releases }
+        let has_wrapped = self.inner.has_wrapped;
+        Job { call: CALL, work, touches, has_wrapped, waits, releases }
     }
 
     fn work<'a>(&'a self, spans: &'a [Span]) -> Work<'a> {
@@ -104,7 +105,7 @@ impl Prepared {
 
     fn touches<'a>(&'a self, run: &[&'a Buffer]) -> SmallVec<[Touch<'a>; hand::INLINE]> {
         let fixed = self.inner.fixed.iter();
-        let fixed = fixed.map(|fixed| Touch { at: &fixed.buffer.at, access: fixed.access });
+        let fixed = fixed.map(|fixed| Touch { at: &fixed.buffer.at, access: fixed.access() });
         let given = run.iter().zip(&self.inner.runs);
         let given = given.map(|(buffer, access)| Touch { at: &buffer.at, access: *access });
         hand::merge(fixed.chain(given))

@@ -197,8 +197,10 @@ impl Owner {
 
     /// Whether a drain would find anything; a hint.
     pub(crate) fn has_work(&self) -> bool {
-        let lists = [self.returns.is_empty(), self.unmaps.is_empty(), self.leftovers.is_empty()];
-        self.due.load(Ordering::Relaxed) || lists.contains(&false)
+        !self.returns.is_empty()
+            || !self.unmaps.is_empty()
+            || !self.leftovers.is_empty()
+            || self.due.load(Ordering::Relaxed)
     }
 
     /// Makes the next drain look at what is due.

@@ -26,6 +26,7 @@ impl<'a> Door<'a> {
     }
 
     /// Puts a record that was live until now into the cache.
+    #[inline]
     pub(crate) fn enter(&mut self, record: Arc<Allocation>, class: Class, after: &mut After) {
         let heap = self.heap.get_or_insert_with(|| self.owner.heap.lock());
         heap.counters.returned(record.len());
@@ -42,9 +43,12 @@ impl<'a> Door<'a> {
     }
 
     /// Unlocks the heap, and sends what is on top of the cache's bounds on its way.
+    #[inline]
     pub(crate) fn close(&mut self, after: &mut After) {
         self.entered_count = 0;
-        if let Some(heap) = self.heap.take() {
+        if let Some(heap) = self.heap.take()
+            && heap.cache.over_cap(beside(&heap, 0))
+        {
             trim(heap, self.owner, 0, after);
         }
     }
@@ -98,19 +102,7 @@ pub(crate) fn make_way(owner: &Arc<Owner>, coming_bytes: u64, after: &mut After)
 }
 
 /// Takes what is on top of the cache's bounds out of it, by trim order, and sends it on its way.
-#[inline]
-fn trim(heap: MutexGuard<'_, Heap>, owner: &Arc<Owner>, coming_bytes: u64, after: &mut After) {
-    if heap.cache.over_cap(beside(&heap, coming_bytes)) {
-        trim_now(heap, owner, coming_bytes, after);
-    }
-}
-
-fn trim_now(
-    mut heap: MutexGuard<'_, Heap>,
-    owner: &Arc<Owner>,
-    coming_bytes: u64,
-    after: &mut After,
-) {
+fn trim(mut heap: MutexGuard<'_, Heap>, owner: &Arc<Owner>, coming_bytes: u64, after: &mut After) {
     let beside = beside(&heap, coming_bytes);
     let mut leaving = Vec::new();
     while heap.cache.over_cap(beside) {

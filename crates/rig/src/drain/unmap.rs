@@ -50,7 +50,7 @@ pub(crate) fn release_mapping(mapping: &Arc<Mapping>, value: u64, after: &mut Af
     }
     device.driver.release(mapping.region());
     if entered && device.gate.leave() == Duty::Stop {
-        after.stops.push(Arc::clone(device));
+        after.stop(device);
     }
     forget_mapping(mapping, after);
 }
