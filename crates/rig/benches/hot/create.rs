@@ -50,6 +50,14 @@ pub(crate) fn counted_paths() -> Vec<Path> {
         }),
         create_path("P2", "create + drop at random among 1,000", 1.5 * 220.0, || at_random(1_000)),
         Path {
+            instructions: Goal::None,
+            ..create_path("P10", "copy of 64 bytes, host buffer to memory device", 0.0, || {
+                let device = rig::memory::open("hot").expect("a memory device opens");
+                let (src, dst) = (create(&rig::host(), 64), create(&device, 64));
+                side(move || rig::copy(&src, &dst).expect("two buffers of one length"))
+            })
+        },
+        Path {
             number: "P3",
             instructions: Goal::None,
             within: Some("drain_all"),
