@@ -58,6 +58,8 @@ export class Gpu {
   #reached = 0;
   #isFencing = false;
   readonly #fences: GPUBuffer[] = [];
+  /** What the next fence waits for besides: whether the commands behind it were found wrong. */
+  #judged: Promise<void>[] = [];
   readonly #rejections = new Map<number, string>();
 
   constructor(device: GPUDevice, own: boolean, usage: number, arrays: Arrays, woke: () => void) {
@@ -223,17 +225,24 @@ export class Gpu {
     this.#finished = [];
     const errors = [this.device.popErrorScope(), this.device.popErrorScope()];
     this.#wrong = "";
-    for (const error of errors) {
-      error.then(
-        (found) => found && !isDropped && this.reject(value, found.message),
-        () => undefined,
-      );
-    }
+    for (const error of errors) this.judge(error, isDropped ? 0 : value);
     if (wrong) this.#rejections.set(0, wrong);
     if (isDropped) return wrong ? 1 : 0;
     this.#submitted = value;
     this.commit();
     return 0;
+  }
+
+  /** Takes the verdict of an error scope on a value's commands; value 0 is nobody's. */
+  judge(error: Promise<GPUError | null>, value: number): void {
+    const judged = error.then(
+      (found) => {
+        if (found && value > 0) this.#reject(value, found.message);
+      },
+      // A scope that cannot be popped is one of a device that is being lost.
+      () => undefined,
+    );
+    this.#judged.push(judged);
   }
 
   /** Has a fence put behind what this microtask submits. */
@@ -280,10 +289,14 @@ export class Gpu {
     const encoder = device.createCommandEncoder({ label: "rig fence" });
     encoder.clearBuffer(fence);
     device.queue.submit([encoder.finish()]);
+    const judged = this.#judged;
+    this.#judged = [];
     fence.mapAsync(MapMode.READ).then(
-      () => {
+      async () => {
         fence.unmap();
         this.#fences.push(fence);
+        // Whoever waits for a value learns whether its commands were wrong.
+        await Promise.all(judged);
         if (this.loss) return;
         this.#reached = Math.max(this.#reached, value);
         this.#woke();
@@ -297,8 +310,7 @@ export class Gpu {
     setTimeout(() => this.lose("a map failed"), LOSS_MS);
   }
 
-  /** Notes that a value's commands were found wrong. */
-  reject(value: number, why: string): void {
+  #reject(value: number, why: string): void {
     if (this.loss) return;
     this.#rejections.set(value, why);
     this.#rejections.delete(0);

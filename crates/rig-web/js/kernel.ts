@@ -79,11 +79,7 @@ export class Kernel {
       return point;
     } finally {
       for (const uniform of uniforms) uniform.destroy();
-      const value = point?.value;
-      device.popErrorScope().then(
-        (error) => error && value !== undefined && this.#gpu.reject(value, error.message),
-        () => undefined,
-      );
+      this.#gpu.judge(device.popErrorScope(), point?.value ?? 0);
     }
   }
 

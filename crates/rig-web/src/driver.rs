@@ -49,6 +49,7 @@ impl Web {
         facts.rejects_later = true;
         facts.addressed = Addressed::Never;
         facts.grain_bytes = WORD;
+        facts.rejects_later = true;
         Self { gpu, facts, wakers: RefCell::default(), stopped: Cell::new(None) }
     }
 

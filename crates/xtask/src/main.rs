@@ -44,7 +44,7 @@ fn steps(arguments: &[String]) -> Option<Vec<Step>> {
         ["check"] => vec![check::FORMAT, check::CLIPPY, check::TIDY, check::DOCS, wasm::CHECK],
         ["wasm"] => vec![wasm::CHECK],
         ["build"] => vec![package::BUILD],
-        ["web"] => vec![package::BUILD, package::NODE, package::CHROMIUM, package::DEMOS],
+        ["web"] => web_steps(),
         ["desktop"] => vec![desktop::STEP],
         ["loom"] => vec![loom::STEP],
         ["miri"] => vec![miri::STEP],
@@ -58,7 +58,7 @@ fn steps(arguments: &[String]) -> Option<Vec<Step>> {
 
 /// Tidy and the memory checker run tests that another step runs too, so they do not add to the sum.
 fn every_step() -> Vec<Step> {
-    vec![
+    let native = [
         setup::STEP,
         check::FORMAT,
         check::CLIPPY,
@@ -70,13 +70,15 @@ fn every_step() -> Vec<Step> {
         tests::EXAMPLES,
         desktop::STEP,
         Step { sum: Sum::Apart, ..validation::STEP },
-        package::BUILD,
-        package::NODE,
-        package::CHROMIUM,
-        package::DEMOS,
-        loom::STEP,
-        Step { sum: Sum::Apart, ..miri::STEP },
-    ]
+    ];
+    let checkers = [loom::STEP, Step { sum: Sum::Apart, ..miri::STEP }];
+    native.into_iter().chain(web_steps()).chain(checkers).collect()
+}
+
+/// The npm package: built, then tested by all that runs it.
+fn web_steps() -> Vec<Step> {
+    let tests = [package::NODE, package::CHROMIUM, package::FIREFOX, package::DEMOS];
+    [package::BUILD].into_iter().chain(tests).collect()
 }
 
 const USAGE: &str = "\
@@ -87,7 +89,7 @@ usage: cargo xtask TASK
                    web, loom, miri
   wasm             clippy for browsers
   build            the npm package, into dist
-  web              the npm package and its tests, in Node and Chromium; the demos
+  web              the npm package and its tests, in Node, Chromium and Firefox; the demos
   desktop          the desktop example, and whether its picture shows anything
   loom             the model checker on claims, stamps, the turn and loss
   miri             memory checks of rows 0 to 3 and the access paths

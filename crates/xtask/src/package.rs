@@ -1,4 +1,4 @@
-//! The npm package: its wasm, its one module, its types; and its tests, in Node and in Chromium.
+//! The npm package: its wasm, its one module, its types; and its tests, in Node and in two browsers.
 
 use crate::packages::{install, on_path};
 use crate::step::{Failure, Found, Step, Sum};
@@ -12,6 +12,8 @@ pub(crate) const BUILD: Step = Step { name: "package", sum: Sum::Counts, run: bu
 pub(crate) const NODE: Step = Step { name: "node", sum: Sum::Counts, run: node };
 /// Tests the built package in Chromium.
 pub(crate) const CHROMIUM: Step = Step { name: "chromium", sum: Sum::Counts, run: chromium };
+/// Tests the built package in Firefox, whose WebGPU is another.
+pub(crate) const FIREFOX: Step = Step { name: "firefox", sum: Sum::Counts, run: firefox };
 /// Runs the demos in Chromium, from Vite's server and as built.
 pub(crate) const DEMOS: Step = Step { name: "demos", sum: Sum::Counts, run: demos };
 
@@ -34,26 +36,30 @@ fn node(workspace: &Workspace) -> Result<Found, Failure> {
 }
 
 fn chromium(workspace: &Workspace) -> Result<Found, Failure> {
-    let browser = browser(workspace)?;
-    run_tests(workspace.program("node").args(["tests/web/chromium.mjs", &browser]))
+    test_in(workspace, &CHROMIUMS, "tests/web/chromium.mjs")
 }
 
 fn demos(workspace: &Workspace) -> Result<Found, Failure> {
-    let browser = browser(workspace)?;
-    run_tests(workspace.program("node").args(["tests/web/demos.mjs", &browser]))
+    test_in(workspace, &CHROMIUMS, "tests/web/demos.mjs")
 }
 
-/// Returns where Chromium is; installs it where that is possible.
-fn browser(workspace: &Workspace) -> Result<String, Failure> {
-    let find = || ["chromium", "chromium-browser", "google-chrome"].into_iter().find_map(on_path);
-    if let Some(path) = find() {
-        return Ok(path);
-    }
-    install(workspace, &["chromium"]);
-    find().ok_or_else(|| {
-        let text = "Chromium is missing; on Debian get it with `apt-get install chromium`";
-        Failure::from(text.to_string())
-    })
+fn firefox(workspace: &Workspace) -> Result<Found, Failure> {
+    test_in(workspace, &FIREFOXES, "tests/web/firefox.mjs")
+}
+
+/// Runs tests in the first browser of these names; installs it where that is possible. Debian's
+/// package has the first name.
+fn test_in(workspace: &Workspace, names: &[&str], tests: &str) -> Result<Found, Failure> {
+    let find = || names.iter().copied().find_map(on_path);
+    let browser = find().or_else(|| {
+        install(workspace, &names[..1]);
+        find()
+    });
+    let Some(browser) = browser else {
+        let text = format!("no {0}; on Debian get it with `apt-get install {0}`", names[0]);
+        return Err(text.into());
+    };
+    run_tests(workspace.program("node").args([tests, &browser]))
 }
 
 /// Installs what `package-lock.json` names, unless that is what is there.
@@ -73,6 +79,8 @@ fn size(workspace: &Workspace, path: &str) -> Result<u64, Failure> {
     Ok(workspace.root.join(Path::new(path)).metadata().map_err(told)?.len())
 }
 
+const CHROMIUMS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+const FIREFOXES: [&str; 2] = ["firefox-esr", "firefox"];
 const BUNDLE: [&str; 7] = [
     "crates/rig-web/js/rig.ts",
     "--bundle",
