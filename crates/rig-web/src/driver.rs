@@ -46,7 +46,6 @@ impl Web {
         facts.piece_bytes = HALF_BYTES / 2;
         facts.half_bytes = HALF_BYTES;
         facts.may_block = false;
-        facts.rejects_later = true;
         facts.addressed = Addressed::Never;
         facts.grain_bytes = WORD;
         facts.rejects_later = true;

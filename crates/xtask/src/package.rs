@@ -1,4 +1,4 @@
-//! The npm package: its wasm, its one module, its types; and its tests, in Node and in two browsers.
+//! The npm package: its wasm, its one module, its types; its tests, in Node and in two browsers.
 
 use crate::packages::{install, on_path};
 use crate::step::{Failure, Found, Step, Sum};
