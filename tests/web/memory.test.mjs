@@ -47,7 +47,7 @@ test("s10_12_a_form_that_never_waits_says_which_one_does", async ({ rig }) => {
     for (;;) kept.push(m.createBufferNow(256 * KIB));
   }, "OutOfMemory");
   equal([kept.length, e.report.immediate, e.report.rounds.length], [4, true, 0]);
-  holds(e.message.includes("create_buffer reclaims"), e.message);
+  holds(e.message.includes("createBuffer reclaims"), e.message);
   kept.length = 0;
   equal((await m.createBuffer(256 * KIB)).size, 256 * KIB);
   await m.close();
@@ -105,6 +105,57 @@ test("s11_2_statistics_are_plain_data", async ({ rig }) => {
   holds(Object.keys(rig.stats()).length > 0, "the sum is there");
   x.dispose();
   await m.close();
+});
+
+test("s13_2_wrong_submissions_are_misuse_and_take_no_value", async ({ rig }) => {
+  const m = rig.memory("wrong");
+  const [x, h] = [await m.createBuffer(16), rig.wrap(new Uint8Array(4))];
+  const away = await fails(() => m.submit({ writes: [h] }), "Misuse", "WrongDevice");
+  equal(away.call, "submit");
+  for (const wrong of [5, "x", {}, x]) {
+    for (const name of ["reads", "writes", "after"]) {
+      await fails(() => m.submit({ [name]: wrong }), "Misuse", "Option");
+    }
+  }
+  for (const wrong of [null, 1, {}, { device: {}, value: 1 }, { device: m, value: 0.5 }]) {
+    await fails(() => m.submit({ after: [wrong] }), "Misuse", "Option");
+    await fails(() => m.submit({ reads: [wrong] }), "Misuse", "Option");
+  }
+  await fails(() => m.submit({ after: [{ device: m, value: 9 }] }), "Misuse", "NotSubmitted");
+  await fails(() => m.submit({ writes: [x] }, () => undefined), "Unsupported");
+  await fails(() => rig.host.submit({}), "Unsupported");
+  await fails(() => x.lend(), "Unsupported");
+  await fails(() => m.kernel("fn main() {}"), "Unsupported");
+  equal([m.submitted, x.stamps().write], [0, null]);
+  await m.close();
+});
+
+test("s7_1_wrong_copies_are_misuse", async ({ rig }) => {
+  const m = rig.memory("copies");
+  const [x, y] = [await m.createBuffer(16), await m.createBuffer(8)];
+  await fails(() => rig.copy(x, x), "Misuse", "Overlap");
+  await fails(() => rig.copy(x.view(0, 8), x.view(4, 8)), "Misuse", "Overlap");
+  await fails(() => rig.copy(x, y), "Misuse", "LengthsDiffer");
+  y.free();
+  await fails(() => rig.copy(x.view(0, 8), y), "Misuse", "Dead");
+  await m.close();
+});
+
+test("s1_2_a_name_belongs_to_one_kind_of_device", async ({ rig }) => {
+  const m = rig.memory("mine");
+  equal(rig.memory("mine") === m, true);
+  await fails(() => rig.memory("CPU"), "Misuse", "NameTaken");
+  await fails(() => rig.open("mine"), "Misuse", "NameTaken");
+  await m.close();
+});
+
+test("s10_8_sizes_that_no_system_has_are_out_of_memory", async ({ rig }) => {
+  const held = rig.host.held;
+  for (const size of [2 ** 53 - 1, 2 ** 40]) {
+    equal((await fails(() => rig.host.createBuffer(size), "OutOfMemory")).askedBytes, size);
+    await fails(() => rig.host.createBufferNow(size), "OutOfMemory");
+  }
+  equal(rig.host.held, held);
 });
 
 test("s6_7_sizes_0_to_9_pass_every_verb", async ({ rig, gpu }) => {

@@ -189,6 +189,7 @@ export class Buffer {
   lend(): Lent {
     const number = this.#live("lend");
     const { instance: rig, device } = this.#made;
+    if (!device.gpu) throw unsupported(device.name, "lend: this memory is no GPU buffer");
     const lent = rig.call((e) => e.lend(number));
     return this.#lentBy(device, lent, "lend");
   }

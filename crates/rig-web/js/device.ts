@@ -2,7 +2,7 @@
 
 import { Buffer, numberOf, type Lent } from "./buffer.js";
 import { eventLoopTurn, Pacing } from "./collector.js";
-import { callable, integer, labelOf, misuse, RigError, type Told, unsupported } from "./error.js";
+import { callable, instance, integer, labelOf, misuse, RigError, type Told, unsupported } from "./error.js";
 import type { Gpu } from "./gpu.js";
 import type { Instance, Wait } from "./instance.js";
 import { Kernel } from "./kernel.js";
@@ -290,10 +290,14 @@ export class Device extends EventTarget {
 
   /** Checks and encodes a submission. */
   #encoded(call: string, o: SubmitOptions, encode?: (pass: Pass) => void): { list: number[]; commands: number } {
-    const reads = o?.reads ?? [];
-    const writes = o?.writes ?? [];
+    const reads = instance(call, "reads", o?.reads ?? [], Array<Buffer>);
+    const writes = instance(call, "writes", o?.writes ?? [], Array<Buffer>);
     const numbers = [...reads, ...writes].map((buffer) => numberOf(call, "a buffer", buffer));
-    const after = (o?.after ?? []).flatMap(({ device, value }) => [device.index, integer(call, "after", value)]);
+    const points = instance(call, "after", o?.after ?? [], Array<Point>);
+    const after = points.flatMap((point) => {
+      const { index } = instance(call, "the device of after", point?.device, Device);
+      return [index, integer(call, "after", point.value)];
+    });
     const list = [reads.length, writes.length, ...numbers, ...after];
     if (encode === undefined) return { list, commands: 0 };
     callable(call, "encode", encode);

@@ -227,7 +227,7 @@ class Face implements Rig {
       return e.named();
     });
     const known = index < 0 ? undefined : this.#devices[index];
-    if (known && (known.gpu !== null) !== isGpu) {
+    if (known && (known === this.host || (known.gpu !== null) !== isGpu)) {
       const call = isGpu ? "open" : "memory";
       throw misuse(call, "NameTaken", `the name ${name} is taken by a ${known.facts.driver} device`);
     }

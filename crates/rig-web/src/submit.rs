@@ -64,6 +64,7 @@ impl Submission {
         }
         builder = self.reads.iter().fold(builder, |builder, buffer| builder.reads(buffer));
         builder = self.writes.iter().fold(builder, |builder, buffer| builder.writes(buffer));
-        builder.build()?.submit_async(&[], &waits).await
+        let prepared = builder.build().map_err(|error| renamed(error, "submit"))?;
+        prepared.submit_async(&[], &waits).await
     }
 }

@@ -32,7 +32,7 @@ impl From<Point> for Answer {
 pub(crate) fn error(error: &Error) -> String {
     let mut out = String::from("{\"code\":");
     json::quote(&mut out, error.code());
-    field(&mut out, "message", &error.to_string());
+    field(&mut out, "message", &message(error));
     match error {
         Error::OutOfMemory { device, asked_bytes, held_bytes, budget_bytes, report } => {
             field(&mut out, "device", device);
@@ -63,6 +63,14 @@ pub(crate) fn error(error: &Error) -> String {
     }
     out.push('}');
     out
+}
+
+/// Returns an error as a line, with JavaScript's names of calls.
+fn message(error: &Error) -> String {
+    match error {
+        Error::Misuse { call, what } => format!("misuse of {}: {what}", json::camel(call)),
+        error => error.to_string().replace("create_buffer", "createBuffer"),
+    }
 }
 
 /// Makes a mistake of the page's own finding one of a call.
