@@ -48,7 +48,7 @@ fn validation(workspace: &Workspace) -> Result<Found, Failure> {
     if !text.contains(ACTIVE) {
         return without("no Vulkan device under the validation layer");
     }
-    // Seen with a layer of 2022 alone, whose own data goes at the end, beside the thread that ticks.
+    // Seen with a layer of 2022 alone, whose own data goes then, beside the thread that ticks.
     let end =
         if crashed_at_exit { "; the process crashed at its end, after all tests" } else { "" };
     Ok(Found { tests, note: format!("no message{end}") })
