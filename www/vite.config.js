@@ -10,7 +10,7 @@ export default {
   optimizeDeps: { exclude: ["rig-web"] },
   server: { fs: { allow: [here("..")] } },
   build: {
-    outDir: here("../dist/www"),
+    outDir: here("./dist"),
     emptyOutDir: true,
     target: "es2022",
     rollupOptions: { input: [here("index.html"), here("demos/01-reclamation/index.html")] },

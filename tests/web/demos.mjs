@@ -1,10 +1,12 @@
 // Runs each demo's `run()` in headless Chromium, from Vite's development server, and loads its page
-// as built. With a folder as the second argument, it leaves pictures there.
+// as built; then rig in a module worker and under policies. With a folder as the second argument, it
+// leaves pictures there.
 
 import { chromium } from "playwright-core";
 import { build, createServer, preview } from "vite";
 import { CHROMIUM_FLAGS } from "./flags.mjs";
 import { equal, holds, runAll, test } from "./harness.mjs";
+import { serve } from "./serve.mjs";
 
 const [executablePath, pictures] = process.argv.slice(2);
 const MIB = 2 ** 20;
@@ -52,6 +54,33 @@ for (const [width, scheme] of [[1280, "light"], [390, "dark"]]) {
   });
 }
 
+test("s13_13_a_module_worker_has_an_instance_of_its_own", async ({ open, plain }) => {
+  const page = await open(`${plain}/www/index.html`);
+  const bytes = await page.evaluate(
+    () =>
+      new Promise((resolve, reject) => {
+        const worker = new Worker("/tests/web/worker.mjs", { type: "module" });
+        worker.onmessage = ({ data }) => resolve(data);
+        worker.onerror = (event) => reject(new Error(event.message));
+      }),
+  );
+  equal(bytes, [3, 3, 3, 3, 3, 3, 3]);
+  await page.close();
+});
+
+for (const [policy, wanted] of [["'self' 'wasm-unsafe-eval'", "ready"], ["'self'", "wasm-unsafe-eval"]]) {
+  test(`s13_13_a_page_whose_policy_is_script_src_${policy.replace(/\W+/g, "_")}`, async ({ open }) => {
+    const server = await serve({ "content-security-policy": `script-src ${policy}` });
+    const page = await open(`${server.url}/tests/web/policy.html`, { complains: false });
+    await page.waitForFunction(() => document.title !== "");
+    const title = await page.title();
+    holds(title.includes(wanted), title);
+    await page.close();
+    server.stop();
+  });
+}
+
+const plainServer = await serve();
 const development = await createServer(quiet);
 await development.listen(0);
 await build(quiet);
@@ -60,17 +89,19 @@ const browser = await chromium.launch({ executablePath, args: CHROMIUM_FLAGS });
 const told = [];
 
 /** Opens a page and listens for what it complains of. */
-async function open(url, { width = 1280, scheme = "light" } = {}) {
+async function open(url, { width = 1280, scheme = "light", complains = true } = {}) {
   const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme: scheme });
-  page.on("pageerror", (error) => told.push(String(error)));
-  page.on("console", (message) => message.type() === "error" && told.push(message.text()));
+  if (complains) {
+    page.on("pageerror", (error) => told.push(String(error)));
+    page.on("console", (message) => message.type() === "error" && told.push(message.text()));
+  }
   await page.goto(url);
   return page;
 }
 
 const address = (server) => server.resolvedUrls.local[0].replace(/\/$/, "");
 try {
-  const world = { open, development: address(development), built: address(built) };
+  const world = { open, development: address(development), built: address(built), plain: plainServer.url };
   const { passed, failed } = await runAll(world);
   for (const text of told) console.log(`a page complained: ${text}`);
   if (failed > 0 || passed === 0 || told.length > 0) process.exitCode = 1;
@@ -78,4 +109,5 @@ try {
   await browser.close();
   await development.close();
   await built.close();
+  plainServer.stop();
 }

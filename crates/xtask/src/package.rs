@@ -22,7 +22,10 @@ fn build(workspace: &Workspace) -> Result<Found, Failure> {
     run(target.cargo(workspace, "build").args(["-p", "rig-web", "--profile", "web"]))?;
     modules(workspace)?;
     run(workspace.program("node_modules/.bin/esbuild").args(BUNDLE))?;
-    run(workspace.program("node_modules/.bin/tsc").args(["-p", "crates/rig-web"]))?;
+    // The types are made, then met by a strict program.
+    for project in ["crates/rig-web", "tests/web"] {
+        run(workspace.program("node_modules/.bin/tsc").args(["-p", project]))?;
+    }
     let built = workspace.target("wasm").join("wasm32-unknown-unknown/web/rig_web.wasm");
     let told = |error: std::io::Error| format!("{}: {error}", built.display());
     std::fs::copy(&built, workspace.root.join("dist/rig.wasm")).map_err(told)?;
