@@ -20,6 +20,7 @@ mod packages;
 mod rows;
 mod setup;
 mod step;
+mod targets;
 mod tests;
 mod validation;
 mod wasm;
@@ -43,6 +44,7 @@ fn steps(arguments: &[String]) -> Option<Vec<Step>> {
         ["setup"] => vec![setup::STEP],
         ["check"] => vec![check::FORMAT, check::CLIPPY, check::TIDY, check::DOCS, wasm::CHECK],
         ["wasm"] => vec![wasm::CHECK],
+        ["targets"] => vec![targets::STEP],
         ["build"] => vec![package::BUILD],
         ["web"] => web_steps(),
         ["desktop"] => vec![desktop::STEP],
@@ -88,6 +90,7 @@ usage: cargo xtask TASK
   test             everything: setup, check, tests, doc tests, examples, desktop, validation,
                    web, loom, miri
   wasm             clippy for browsers
+  targets          whether the drivers compile for browsers, Windows and macOS
   build            the npm package, into dist
   web              the npm package and its tests, in Node, Chromium and Firefox; the demos
   desktop          the desktop example, and whether its picture shows anything
@@ -105,6 +108,7 @@ mod usage_tests {
     fn every_task_of_the_usage_text_has_steps_and_nothing_else_has() {
         let other = [
             "wasm",
+            "targets",
             "build",
             "web",
             "desktop",

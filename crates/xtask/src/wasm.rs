@@ -46,16 +46,21 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// Finds a compiler for the target; installs one where that is possible.
+    /// Finds a compiler for WebAssembly; installs one where that is possible.
     pub(crate) fn find(workspace: &Workspace) -> Result<Self, Failure> {
+        Self::find_for(workspace, NAME)
+    }
+
+    /// Finds a compiler for a target; installs one where that is possible.
+    pub(crate) fn find_for(workspace: &Workspace, name: &str) -> Result<Self, Failure> {
         let sysroot = answer(workspace.rustc().args(["--print", "sysroot"])).map(PathBuf::from);
         let sysroot = sysroot.ok_or("rustc is missing; see `cargo xtask setup`".to_string())?;
-        let installed = sysroot.join("lib/rustlib").join(NAME);
+        let installed = sysroot.join("lib/rustlib").join(name);
         if installed.is_dir() {
             return Ok(Self::Installed);
         }
-        println!("  the target {NAME} is missing");
-        add(workspace);
+        println!("  the target {name} is missing");
+        add(workspace, name);
         if installed.is_dir() {
             return Ok(Self::Installed);
         }
@@ -66,7 +71,7 @@ impl Target {
         match is_there() {
             true => Ok(Self::Debian { linker }),
             false => Err(format!(
-                "no compiler for {NAME}; get one with `rustup target add {NAME}`, or on Debian \
+                "no compiler for {name}; get one with `rustup target add {name}`, or on Debian \
                  with `apt-get install {}`",
                 DEBIAN.join(" ")
             )
@@ -74,10 +79,15 @@ impl Target {
         }
     }
 
-    /// Returns a call of cargo that builds for the target.
+    /// Returns a call of cargo that builds for WebAssembly.
     pub(crate) fn cargo(&self, workspace: &Workspace, task: &str) -> Command {
+        self.cargo_for(workspace, task, NAME)
+    }
+
+    /// Returns a call of cargo that builds for a target.
+    pub(crate) fn cargo_for(&self, workspace: &Workspace, task: &str, name: &str) -> Command {
         let mut command = workspace.cargo();
-        command.args([task, "--target", NAME]);
+        command.args([task, "--target", name]);
         command.env("CARGO_TARGET_DIR", workspace.target("wasm"));
         if let Self::Debian { linker } = self {
             command.arg("-Zbuild-std=std,panic_abort");
@@ -89,9 +99,9 @@ impl Target {
 }
 
 /// Adds the target through rustup. What it could not add is missing at the next look.
-fn add(workspace: &Workspace) {
+fn add(workspace: &Workspace, name: &str) {
     let mut command = workspace.program("rustup");
-    command.args(["target", "add", NAME]);
+    command.args(["target", "add", name]);
     if let Some(toolchain) = workspace.toolchain.get() {
         command.args(["--toolchain", toolchain]);
     }

@@ -54,7 +54,7 @@ impl Default for Options {
 /// Whether a device maps host memory, so that borrows of it need no copy and staging is the host's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum MapsHost {
-    /// Where the device can: Vulkan with `VK_EXT_external_memory_host`.
+    /// Where the device can: Vulkan with `VK_EXT_external_memory_host`, and Metal.
     #[default]
     WhereItCan,
     /// Never: copies pass through staging memory of the device's own.

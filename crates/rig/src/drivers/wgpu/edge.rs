@@ -326,6 +326,10 @@ impl Args {
         Ok(Place { buffer: page.buffer.clone(), offset: start as u64, len: len as u64 })
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pages.iter().all(|page| page.bytes.is_empty())
+    }
+
     /// Returns where they end now.
     pub(crate) fn mark(&self) -> Mark {
         let last = self.pages.last().map_or(0, |page| page.bytes.len());

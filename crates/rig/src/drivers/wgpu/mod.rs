@@ -22,10 +22,16 @@ mod adapter;
 mod batch;
 mod edge;
 mod guarded;
-#[cfg(any(windows, target_os = "linux", target_os = "android"))]
+#[cfg(any(target_os = "linux", target_os = "android"))]
 #[path = "import/vulkan.rs"]
 mod import;
-#[cfg(not(any(windows, target_os = "linux", target_os = "android")))]
+#[cfg(windows)]
+#[path = "import/windows.rs"]
+mod import;
+#[cfg(target_vendor = "apple")]
+#[path = "import/metal.rs"]
+mod import;
+#[cfg(not(any(windows, target_vendor = "apple", target_os = "linux", target_os = "android")))]
 #[path = "import/none.rs"]
 mod import;
 mod kernel;

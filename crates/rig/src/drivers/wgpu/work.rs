@@ -97,6 +97,9 @@ impl Encoder {
     /// Writes the arguments of what was encoded, ahead of its submission.
     pub(crate) fn write_args(&self, guarded: &Guarded) -> Result<(), Bad> {
         let mut args = self.args.lock();
+        if args.is_empty() {
+            return Ok(());
+        }
         guarded.scoped(|| args.write(guarded))
     }
 
@@ -210,9 +213,12 @@ impl Encoder {
 fn show_host(encoder: &mut CommandEncoder, spans: &[Span], table: &Table) {
     let written = spans.iter().filter(|span| span.access == Access::Write);
     let found: Vec<_> = written.filter_map(|span| table.find(span.region)).collect();
-    let imported = found.iter().filter_map(|memory| memory.imported());
-    let read = imported.map(|buffer| BufferTransition { buffer, state: BufferUses::MAP_READ });
-    encoder.transition_resources(read, std::iter::empty());
+    let imported: Vec<_> = found.iter().filter_map(|memory| memory.imported()).collect();
+    if imported.is_empty() {
+        return;
+    }
+    let read = |buffer| BufferTransition { buffer, state: BufferUses::MAP_READ };
+    encoder.transition_resources(imported.into_iter().map(read), std::iter::empty());
 }
 
 fn wrong(why: &str) -> Bad {

@@ -10,7 +10,7 @@ use crate::drivers::wgpu::guarded::Guarded;
 use ::wgpu::hal::api::Vulkan;
 use ::wgpu::hal::vulkan;
 use ::wgpu::{Adapter, Buffer, BufferDescriptor, BufferUsages, Device, DeviceDescriptor, Queue};
-use ash::ext::external_memory_host;
+use ash::ext::{external_memory_host, memory_budget};
 use ash::vk;
 
 /// Opens an adapter so that it maps host memory, if it can.
@@ -67,12 +67,31 @@ pub(crate) fn align_bytes(device: &Device) -> Option<u64> {
     Some(host.min_imported_host_pointer_alignment)
 }
 
-/// Returns the bytes of the device's own memory.
+/// Returns the bytes of the device's own memory that this process may use, or that there are where
+/// the driver does not say more.
 pub(crate) fn memory_bytes(device: &Device) -> Option<u64> {
-    memory_properties(device).and_then(|properties| {
-        let own = |heap: &&vk::MemoryHeap| heap.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL);
-        properties.memory_heaps_as_slice().iter().filter(own).map(|heap| heap.size).max()
-    })
+    // SAFETY: as in `align_bytes`.
+    let raw = unsafe { device.as_hal::<Vulkan>() }?;
+    let (instance, physical) = (raw.shared_instance().raw_instance(), raw.raw_physical_device());
+    let says_budget = raw.enabled_device_extensions().contains(&memory_budget::NAME);
+    let mut budget = vk::PhysicalDeviceMemoryBudgetPropertiesEXT::default();
+    let mut asked = vk::PhysicalDeviceMemoryProperties2::default();
+    if says_budget {
+        asked = asked.push_next(&mut budget);
+    }
+    // SAFETY: the instance and its physical device live as long as the device, whose extension
+    // needs a version that has this call.
+    let properties = match says_budget {
+        true => unsafe {
+            instance.get_physical_device_memory_properties2(physical, &mut asked);
+            asked.memory_properties
+        },
+        // SAFETY: as above.
+        false => unsafe { instance.get_physical_device_memory_properties(physical) },
+    };
+    let heaps = properties.memory_heaps_as_slice().iter().zip(budget.heap_budget);
+    let own = heaps.filter(|(heap, _)| heap.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL));
+    own.map(|(heap, budget)| if budget > 0 { budget.min(heap.size) } else { heap.size }).max()
 }
 
 fn memory_properties(device: &Device) -> Option<vk::PhysicalDeviceMemoryProperties> {
