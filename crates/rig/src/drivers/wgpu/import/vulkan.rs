@@ -79,9 +79,9 @@ pub(crate) fn memory_bytes(device: &Device) -> Option<u64> {
     if says_budget {
         asked = asked.push_next(&mut budget);
     }
-    // SAFETY: the instance and its physical device live as long as the device, whose extension
-    // needs a version that has this call.
     let properties = match says_budget {
+        // SAFETY: the instance and its physical device live as long as the device, whose extension
+        // needs a version that has this call.
         true => unsafe {
             instance.get_physical_device_memory_properties2(physical, &mut asked);
             asked.memory_properties
