@@ -172,6 +172,10 @@ test(
   async ({ rig, adopted }) => {
     const { gpu, device } = await adopted();
     equal([rig.adopt(device) === gpu, gpu.gpu === device], [true, true]);
+    for (const wrong of [undefined, null, 1, {}]) {
+      await fails(() => rig.adopt(wrong), "Misuse", "Option");
+      await fails(() => gpu.wrapGpu(wrong), "Misuse", "Option");
+    }
     const foreign = device.createBuffer({ size: 8, usage: GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST | GPUBufferUsage.STORAGE });
     const held = gpu.held;
     const w = gpu.wrapGpu(foreign, { label: "theirs" });

@@ -169,7 +169,7 @@ export class Device extends EventTarget {
     const { instance: rig, gpu } = this.#opened;
     if (!gpu) throw unsupported(this.name, "this is no GPU device");
     const label = labelOf("wrapGpu", o);
-    const size = buffer.size;
+    const size = integer("wrapGpu", "the size of buffer", buffer?.size);
     const number = rig.call((e) => e.wrap_gpu(this.index, gpu.wrap(buffer), size));
     return this.#buffer({ number, size, label, counted: 0 });
   }

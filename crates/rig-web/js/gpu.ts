@@ -197,12 +197,14 @@ export class Gpu {
   }
 
   copy(src: number, srcAt: number, dst: number, dstAt: number, length: number): void {
-    const from = this.#place(src, false, srcAt, length);
-    this.#edges.copy(from, this.#place(dst, true, dstAt, length), this.#encoding());
+    this.#encode((to) => {
+      const from = this.#place(src, false, srcAt, length);
+      this.#edges.copy(from, this.#place(dst, true, dstAt, length), to);
+    });
   }
 
   fill(dst: number, at: number, length: number, byte: number): void {
-    this.#edges.fill(this.#place(dst, true, at, length), byte, this.#encoding());
+    this.#encode((to) => this.#edges.fill(this.#place(dst, true, at, length), byte, to));
   }
 
   native(number: number): void {
@@ -340,8 +342,13 @@ export class Gpu {
     return { buffer: this.#halfBuffer(this.#buffers.get(number)!, !isWritten), offset, length };
   }
 
-  #encoding(): GPUCommandEncoder {
-    return (this.#encoder ??= this.device.createCommandEncoder({ label: "rig" }));
+  /** Encodes, and keeps what an engine throws for the end: nothing may pass through a call. */
+  #encode(f: (to: GPUCommandEncoder) => void): void {
+    try {
+      f((this.#encoder ??= this.device.createCommandEncoder({ label: "rig" })));
+    } catch (e) {
+      this.#wrong ||= String(e);
+    }
   }
 
   #finish(): void {

@@ -139,6 +139,7 @@ class Face implements Rig {
   }
 
   adopt(device: GPUDevice, o: Opts & { name?: string } = {}): Device {
+    if (!device?.queue) throw misuse("adopt", "Option", "device is no GPUDevice");
     const known = this.#adopted.get(device);
     if (known) return known;
     const name = text("adopt", "name", o.name ?? `gpu ${this.#devices.length}`);
