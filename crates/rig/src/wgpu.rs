@@ -17,7 +17,7 @@
 //!
 //! A program compiled for browsers uses the async forms. Vulkan and GL are tested, on software and
 //! where there is a GPU on that; Metal, DX12 and browsers are compiled by `npm run check:targets`,
-//! and have not been run.
+//! and have not been run. Host memory is mapped by Vulkan and Metal, and not by DX12 or GL.
 
 use crate::allocation::{Allocation, Memory, Parts, Ref};
 use crate::buffer::Buffer;
