@@ -1,6 +1,7 @@
 import { fileURLToPath } from "node:url";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
+const DEMOS = ["01-reclamation", "02-budget"];
 
 export default {
   root: here("."),
@@ -13,6 +14,6 @@ export default {
     outDir: here("./dist"),
     emptyOutDir: true,
     target: "es2022",
-    rollupOptions: { input: [here("index.html"), here("demos/01-reclamation/index.html")] },
+    rollupOptions: { input: ["index.html", ...DEMOS.map((name) => `demos/${name}/index.html`)].map(here) },
   },
 };

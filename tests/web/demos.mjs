@@ -54,6 +54,42 @@ for (const [width, scheme] of [[1280, "light"], [390, "dark"]]) {
   });
 }
 
+for (const has of ["webgpu", "memory"]) {
+  test(`demo_02_budget_ends_in_the_report_of_three_rounds_on_${has}`, async ({ open, development }) => {
+    const page = await open(`${development}/demos/02-budget/index.html?quiet`);
+    const { webgpu, steps, report } = await page.evaluate(async (hasGpu) => {
+      if (!hasGpu) Object.defineProperty(navigator, "gpu", { value: undefined });
+      const { run } = await import("/demos/02-budget/main.js");
+      return run();
+    }, has === "webgpu");
+    equal(webgpu, has === "webgpu");
+    equal(steps.map(({ fromCache, fromDriver }) => fromCache + fromDriver), [100, 104, 104]);
+    for (const { held, name } of steps) holds(held <= MIB, `${name}: ${held} bytes are held`);
+    equal([report.askedBytes, report.budgetBytes, report.liveBytes], [MIB / 4, MIB, MIB]);
+    equal(report.rounds.map(({ kept }) => kept.liveBytes + kept.claimedBytes), [MIB, MIB, MIB]);
+    equal(report.labels.map(({ label, count }) => [label, count])[0], ["weights", 2]);
+    await page.close();
+  });
+}
+
+for (const [width, scheme] of [[1280, "light"], [390, "dark"]]) {
+  test(`demo_02_budget_goes_step_by_step_as_built_at_${width}`, async ({ open, built }) => {
+    const page = await open(`${built}/demos/02-budget/index.html`, { width, scheme });
+    for (const steps of [1, 2]) {
+      await page.waitForFunction((steps) => document.getElementById("steps").children.length === steps, steps);
+      await page.focus("#next");
+      await page.keyboard.press("Enter");
+    }
+    await page.waitForSelector("#report:not([hidden])");
+    equal(await page.locator("#report .rounds > li").count(), 3);
+    await page.waitForFunction(() => document.getElementById("next").textContent === "Start again");
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    holds(wide <= 0, `the page is no wider than its window, by ${wide}`);
+    if (pictures) await page.screenshot({ path: `${pictures}/budget-${width}.png`, fullPage: true });
+    await page.close();
+  });
+}
+
 test("s13_13_a_module_worker_has_an_instance_of_its_own", async ({ open, plain }) => {
   const page = await open(`${plain}/www/index.html`);
   const bytes = await page.evaluate(
