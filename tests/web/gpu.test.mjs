@@ -214,6 +214,7 @@ test(
     for (const call of [() => gpu.createBuffer(8), () => x.fill(1), () => gpu.wait(gpu.submitted), () => x.toArray(Uint8Array)]) {
       await fails(call, "Lost");
     }
+    for (const wgsl of [DOUBLE, "fn main( {"]) await fails(() => gpu.kernel(wgsl), "Lost");
     equal([x.size, x.state], [1024, "live"]);
     x.dispose();
     await until(() => gpu.held === 0, "its memory is home");

@@ -175,10 +175,15 @@ export class Device extends EventTarget {
   }
 
   /** Compiles WGSL to a kernel. */
-  kernel(wgsl: string, o?: Label & { entryPoint?: string }): Promise<Kernel> {
-    const { gpu } = this.#opened;
-    if (!gpu) return Promise.reject(unsupported(this.name, "this is no GPU device"));
-    return Kernel.of(this, gpu, wgsl, o);
+  async kernel(wgsl: string, o?: Label & { entryPoint?: string }): Promise<Kernel> {
+    const { gpu, instance: rig, index } = this.#opened;
+    if (!gpu) throw unsupported(this.name, "this is no GPU device");
+    try {
+      return await Kernel.of(this, gpu, wgsl, o);
+    } finally {
+      // WebGPU compiles on a lost device too, or fails there for no fault of the source.
+      await rig.wait((e, ticket) => e.wait(ticket, index, 0), () => undefined);
+    }
   }
 
   /**
