@@ -1,7 +1,7 @@
 import { fileURLToPath } from "node:url";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
-const DEMOS = ["01-reclamation", "02-budget"];
+const DEMOS = ["01-reclamation", "02-budget", "04-loss"];
 
 export default {
   root: here("."),

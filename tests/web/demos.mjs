@@ -90,6 +90,47 @@ for (const [width, scheme] of [[1280, "light"], [390, "dark"]]) {
   });
 }
 
+for (const has of ["webgpu", "memory"]) {
+  test(`demo_04_loss_says_which_calls_still_answer_on_${has}`, async ({ open, development }) => {
+    const page = await open(`${development}/demos/04-loss/index.html?quiet`);
+    const found = await page.evaluate(async (hasGpu) => {
+      if (!hasGpu) Object.defineProperty(navigator, "gpu", { value: undefined });
+      const { run } = await import("/demos/04-loss/main.js");
+      return run();
+    }, has === "webgpu");
+    equal([found.webgpu, found.heard, found.held, found.isNew], [has === "webgpu", 1, 0, true]);
+    const answers = (text) => text.startsWith("answers");
+    equal(found.memory.filter(({ host }) => !answers(host)), [], "what the page's memory refuses");
+    const lost = found.memory.filter(({ own }) => own === "Lost").map(({ name }) => name);
+    equal(lost, ["take its bytes out", "put bytes in", "fill it", "copy from it", "copy into it", "claim it for reading"]);
+    holds(found.memory.every(({ own }) => own === "Lost" || answers(own)), "a call answers or is Lost");
+    const of = (name) => found.device.find((row) => row.name.startsWith(name)).answer;
+    // A close lets work end first; a destroyed device's work never looks done.
+    equal(of("wait for the work under way"), has === "webgpu" ? "Lost" : "answers");
+    for (const name of ["create a", "create one", "submit", "wait for its first"]) equal(of(name), "Lost", name);
+    if (found.webgpu) equal(of("compile"), "Lost");
+    equal(["ask for its stat", "ask why", "close"].map(of), ["answers", "answers", "answers"]);
+    await page.close();
+  });
+}
+
+for (const [width, scheme] of [[1280, "light"], [390, "dark"]]) {
+  test(`demo_04_loss_shows_its_tables_as_built_at_${width}`, async ({ open, built }) => {
+    const page = await open(`${built}/demos/04-loss/index.html`, { width, scheme });
+    await page.waitForSelector("#lose:enabled");
+    await page.focus("#lose");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector("#answers:not([hidden])");
+    equal(await page.textContent("#lose"), "Open again");
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    holds(wide <= 0, `the page is no wider than its window, by ${wide}`);
+    if (pictures) await page.screenshot({ path: `${pictures}/loss-${width}.png`, fullPage: true });
+    await page.keyboard.press("Enter");
+    await page.waitForSelector("#answers", { state: "hidden" });
+    await page.close();
+  });
+}
+
 test("s13_13_a_module_worker_has_an_instance_of_its_own", async ({ open, plain }) => {
   const page = await open(`${plain}/www/index.html`);
   const bytes = await page.evaluate(
