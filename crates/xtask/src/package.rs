@@ -27,8 +27,7 @@ fn build(workspace: &Workspace) -> Result<Found, Failure> {
         run(workspace.program("node_modules/.bin/tsc").args(["-p", project]))?;
     }
     let built = workspace.target("wasm").join("wasm32-unknown-unknown/web/rig_web.wasm");
-    let told = |error: std::io::Error| format!("{}: {error}", built.display());
-    std::fs::copy(&built, workspace.root.join("dist/rig.wasm")).map_err(told)?;
+    run(workspace.program("node_modules/.bin/wasm-opt").arg(&built).args(SHRINK))?;
     let (module, wasm) = (size(workspace, "dist/rig.js")?, size(workspace, "dist/rig.wasm")?);
     let note = format!("{module} bytes of JavaScript, {wasm} of wasm");
     Ok(Found { note, ..Found::default() })
@@ -84,6 +83,18 @@ fn size(workspace: &Workspace, path: &str) -> Result<u64, Failure> {
 
 const CHROMIUMS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 const FIREFOXES: [&str; 2] = ["firefox-esr", "firefox"];
+/// The features are those that the compiler uses by itself, and that every engine with WebGPU has.
+const SHRINK: [&str; 9] = [
+    "-Oz",
+    "--enable-bulk-memory",
+    "--enable-sign-ext",
+    "--enable-mutable-globals",
+    "--enable-nontrapping-float-to-int",
+    "--enable-reference-types",
+    "--enable-multivalue",
+    "-o",
+    "dist/rig.wasm",
+];
 const BUNDLE: [&str; 7] = [
     "crates/rig-web/js/rig.ts",
     "--bundle",
