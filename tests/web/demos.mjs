@@ -131,6 +131,17 @@ for (const [width, scheme] of [[1280, "light"], [390, "dark"]]) {
   });
 }
 
+for (const [name, button] of [["02-budget", "#next"], ["04-loss", "#lose"]]) {
+  test(`demo_${name.replace("-", "_")}_says_that_there_is_no_webgpu`, async ({ open, built }) => {
+    const page = await open(`${built}/demos/${name}/index.html`, { gpu: false });
+    await page.waitForSelector("#absent:not([hidden])");
+    await page.press(`${button}:enabled`, "Enter");
+    await page.waitForFunction(() => document.querySelectorAll("#steps > li, #memory tr").length > 1);
+    if (pictures) await page.screenshot({ path: `${pictures}/${name}-memory.png`, fullPage: true });
+    await page.close();
+  });
+}
+
 test("s13_13_a_module_worker_has_an_instance_of_its_own", async ({ open, plain }) => {
   const page = await open(`${plain}/www/index.html`);
   const bytes = await page.evaluate(
@@ -166,8 +177,9 @@ const browser = await chromium.launch({ executablePath, args: CHROMIUM_FLAGS });
 const told = [];
 
 /** Opens a page and listens for what it complains of. */
-async function open(url, { width = 1280, scheme = "light", complains = true } = {}) {
+async function open(url, { width = 1280, scheme = "light", complains = true, gpu = true } = {}) {
   const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme: scheme });
+  if (!gpu) await page.addInitScript(() => Object.defineProperty(navigator, "gpu", { value: undefined }));
   if (complains) {
     page.on("pageerror", (error) => told.push(String(error)));
     page.on("console", (message) => message.type() === "error" && told.push(message.text()));
