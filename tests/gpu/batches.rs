@@ -49,6 +49,32 @@ fn s8_8_what_is_rejected_in_a_batch_takes_no_value_and_the_others_run() {
 }
 
 #[test]
+fn s8_8_what_wgpu_refuses_once_it_is_recorded_harms_no_value_of_the_batch() {
+    let Some(d) = open_batching("batched and refused") else { return };
+    let x = d.create_buffer(1024).unwrap();
+    x.fill(0).unwrap();
+    let step = d.kernel(wgsl(STEP, "step")).unwrap();
+    let both = d.kernel(wgsl(BOTH, "both")).unwrap();
+    let apart = d.kernel(wgsl(APART, "apart")).unwrap();
+    let (low, high) = (x.view(0, 512).unwrap(), x.view(512, 512).unwrap());
+    let launch = |by: u32| step.launch([1, 1, 1]).writes(&x).args(&by.to_ne_bytes()).submit();
+    launch(1).unwrap();
+    let submitted = d.submitted();
+    let wrong = [
+        step.launch([70_000, 1, 1]).writes(&x).args(&[9; 4]).submit(),
+        both.launch([1, 1, 1]).reads(&low).writes(&high).submit(),
+        apart.launch([1, 1, 1]).writes(&x).submit(),
+    ];
+    for (at, wrong) in wrong.into_iter().enumerate() {
+        let told = matches!(wrong, Err(Error::Misuse { what: Misuse::Rejected { .. }, .. }));
+        assert!(told, "launch {at}: {wrong:?}");
+    }
+    assert_eq!(d.submitted(), submitted);
+    launch(2).unwrap();
+    assert_eq!((value_of(&x), d.lost()), (5, None));
+}
+
+#[test]
 fn s2_6_batched_work_that_nobody_waits_for_runs_by_itself() {
     let Some(d) = open_batching("batched and left") else { return };
     let x = d.create_buffer(4).unwrap();
@@ -177,4 +203,20 @@ const STEP: &str = "
     fn step() {
         words[0] = words[0] * 3u + by.x;
     }
+";
+
+/// Reads and writes one buffer, of which wgpu lets a dispatch do one.
+const BOTH: &str = "
+@group(0) @binding(0) var<storage, read> src: array<u32>;
+@group(0) @binding(1) var<storage, read_write> dst: array<u32>;
+@compute @workgroup_size(1)
+fn both() { dst[0] = src[0]; }
+";
+
+/// Has a binding that no launch fills.
+const APART: &str = "
+@group(0) @binding(0) var<storage, read_write> dst: array<u32>;
+@group(1) @binding(0) var<storage, read_write> other: array<u32>;
+@compute @workgroup_size(1)
+fn apart() { dst[0] = other[0]; }
 ";

@@ -1,20 +1,21 @@
 //! Values whose commands wait for one submission together, where the program asks for it (S8.8).
 //!
-//! Each value's commands are finished when it is handed over, so that what is wrong is found then.
-//! A commit submits what waits; so does the 64th value, and whoever looks a millisecond later. What
-//! names memory that the program can reach by itself is submitted at once, behind what waits, and
-//! so are the program's own functions.
+//! Each value's commands are judged when it is handed over, so that what is wrong is found then;
+//! those of which wgpu refuses none any more share an encoder. A commit submits what waits; so does
+//! the 64th value, and whoever looks a millisecond later. What names memory that the program can
+//! reach by itself is submitted at once, behind what waits, and so are the program's own functions.
 //!
 //! wgpu runs a program's callbacks inside a submission, and one may wait for a value of it. So the
 //! order of submissions is kept by a lock that its thread can take again; what waits has a leaf
 //! lock of its own, under which nothing is called.
 
 use crate::driver::{Fault, Refusal};
+use crate::drivers::wgpu::commands::encoder;
 use crate::drivers::wgpu::guarded::{Bad, Guarded};
 use crate::drivers::wgpu::line::Line;
-use crate::drivers::wgpu::work::Encoder;
+use crate::drivers::wgpu::work::{Encoded, Encoder};
 use crate::sync::{Mutex, now_ns};
-use ::wgpu::CommandBuffer;
+use ::wgpu::{CommandBuffer, CommandEncoder};
 use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
 use std::time::Duration;
 
@@ -42,7 +43,9 @@ pub(crate) struct Batch {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    commands: Vec<CommandBuffer>,
+    finished: Vec<CommandBuffer>,
+    /// What comes behind these, still open to more.
+    open: Option<CommandEncoder>,
     /// How many values wait.
     count: u64,
     /// The last of them.
@@ -79,15 +82,33 @@ impl Batch {
     pub(crate) fn add(
         &self,
         value: u64,
-        commands: Option<CommandBuffer>,
+        encoded: Option<Encoded>,
         through: Through<'_>,
     ) -> Result<(), Fault> {
+        let guarded = through.guarded;
+        // Nobody else takes it meanwhile, who would need the order.
+        let open = self.waiting.lock().open.take();
+        let (finished, open) = match encoded {
+            None => (None, open),
+            Some(Encoded::Sure(commands)) => {
+                let mut open = open.unwrap_or_else(|| encoder(guarded));
+                let recorded = guarded.scoped(|| commands.record(&mut open));
+                recorded.map_err(|bad| unfit(bad, guarded))?;
+                (None, Some(open))
+            }
+            Some(Encoded::Alone(commands)) => {
+                let open = open.map(|open| closed(open, guarded)).transpose()?;
+                (Some((open, commands)), None)
+            }
+        };
         let is_full = {
             let mut waiting = self.waiting.lock();
+            waiting.open = open;
+            let (before, commands) = finished.map_or((None, None), |(a, b)| (a, Some(b)));
+            waiting.finished.extend(before.into_iter().chain(commands));
             if waiting.count == 0 {
                 waiting.since_ns = now_ns();
             }
-            waiting.commands.extend(commands);
             waiting.count += 1;
             waiting.last = value;
             waiting.count >= COUNT_MAX
@@ -102,16 +123,22 @@ impl Batch {
         }
         // Held beyond the look: what somebody else took out may not be submitted yet.
         let _order = self.in_order();
-        let (commands, last) = {
+        let (mut commands, open, last) = {
             let mut waiting = self.waiting.lock();
             if waiting.count == 0 {
                 return Ok(());
             }
             waiting.count = 0;
             waiting.sending = Some(waiting.last);
-            (std::mem::take(&mut waiting.commands), waiting.last)
+            (std::mem::take(&mut waiting.finished), waiting.open.take(), waiting.last)
         };
-        let sent = through.submit(commands);
+        let sent = match open.map(|open| closed(open, through.guarded)).transpose() {
+            Ok(open) => {
+                commands.extend(open);
+                through.submit(commands)
+            }
+            Err(fault) => Err(Refusal::Fault(fault)),
+        };
         self.waiting.lock().sending = None;
         match sent {
             Ok(index) => {
@@ -171,6 +198,15 @@ impl Through<'_> {
         self.encoder.write_args(self.guarded).map_err(Bad::rejected)?;
         self.guarded.submit(commands)
     }
+}
+
+/// Finishes what several values were recorded into, all of them sure.
+fn closed(open: CommandEncoder, guarded: &Guarded) -> Result<CommandBuffer, Fault> {
+    guarded.scoped(|| open.finish()).map_err(|bad| unfit(bad, guarded))
+}
+
+fn unfit(bad: Bad, guarded: &Guarded) -> Fault {
+    guarded.lose(&format!("values could not be recorded: {bad:?}"))
 }
 
 /// The most values that wait for each other.

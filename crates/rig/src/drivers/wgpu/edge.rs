@@ -7,12 +7,13 @@
 //! through a scratch buffer first. All of it is encoded in the order it has to run in; one
 //! hand-over at a time uses the scratch buffer, and queue order keeps the next one behind.
 
+use crate::drivers::wgpu::commands::{Command, Commands};
 use crate::drivers::wgpu::guarded::{Bad, Guarded};
 use crate::drivers::wgpu::memory::made;
 use ::wgpu::{
     BindGroupDescriptor, BindGroupEntry, BindGroupLayout, BindingResource, Buffer, BufferBinding,
-    BufferUsages, CommandEncoder, ComputePassDescriptor, ComputePipeline,
-    ComputePipelineDescriptor, ShaderModule, ShaderModuleDescriptor, ShaderSource,
+    BufferUsages, ComputePipeline, ComputePipelineDescriptor, ShaderModule, ShaderModuleDescriptor,
+    ShaderSource,
 };
 use std::num::NonZeroU64;
 use std::sync::{Arc, OnceLock};
@@ -59,14 +60,15 @@ pub(crate) struct Edges {
 
 #[derive(Clone, Debug)]
 struct Pass {
+    label: Arc<str>,
     pipeline: ComputePipeline,
     layout: BindGroupLayout,
 }
 
-/// What one part's work is encoded into.
+/// What one part's commands are added to.
 pub(crate) struct Encoding<'a> {
     pub(crate) guarded: &'a Guarded,
-    pub(crate) encoder: &'a mut CommandEncoder,
+    pub(crate) commands: &'a mut Commands,
     pub(crate) args: &'a mut Args,
 }
 
@@ -101,13 +103,8 @@ impl Edges {
         if whole && src.offset.is_multiple_of(WORD) {
             // What lies behind the bytes in a half is nobody's.
             let words = src.words().len;
-            to.encoder.copy_buffer_to_buffer(
-                &src.buffer,
-                src.offset,
-                &dst.buffer,
-                dst.offset,
-                words,
-            );
+            let (src, dst) = (src.clone(), dst.clone());
+            to.commands.push(Command::Copy { src: Place { len: words, ..src }, dst });
             return Ok(());
         }
         if whole && src.can_bind() {
@@ -123,13 +120,7 @@ impl Edges {
         let tail = (len - head) % WORD;
         let middle = len - head - tail;
         let (from, into) = (src.part(head, middle), dst.part(head, middle));
-        to.encoder.copy_buffer_to_buffer(
-            &from.buffer,
-            from.offset,
-            &into.buffer,
-            into.offset,
-            middle,
-        );
+        to.commands.push(Command::Copy { src: from, dst: into });
         if head > 0 {
             self.moved(&src.part(0, head), &dst.part(0, head), to)?;
         }
@@ -144,7 +135,7 @@ impl Edges {
     pub(crate) fn fill(&self, dst: &Place, byte: u8, to: &mut Encoding<'_>) -> Result<(), Bad> {
         let whole = dst.offset.is_multiple_of(WORD) && dst.len.is_multiple_of(WORD);
         if byte == 0 && whole {
-            to.encoder.clear_buffer(&dst.buffer, dst.offset, Some(dst.len));
+            to.commands.push(Command::Clear(dst.clone()));
             return Ok(());
         }
         let value = u32::from_ne_bytes([byte; 4]);
@@ -167,8 +158,9 @@ impl Edges {
         self.pieces(src.len, |at, len| {
             let (part, into) = (src.part(at, len), dst.part(at, len));
             let words = part.words();
-            let (from, at) = (&words.buffer, words.offset);
-            to.encoder.copy_buffer_to_buffer(from, at, scratch, 0, words.len);
+            let at = words.offset;
+            let dst = Place { buffer: scratch.clone(), offset: 0, len: words.len };
+            to.commands.push(Command::Copy { src: words, dst });
             let staged = Place { buffer: scratch.clone(), offset: part.offset - at, len };
             self.copy(&staged, &into, to)
         })
@@ -224,11 +216,12 @@ impl Edges {
         let ask = BindGroupDescriptor { label: None, layout: &pass.layout, entries: &entries };
         let group = to.guarded.device.create_bind_group(&ask);
         let words = (target_at % 4 + len).div_ceil(4);
-        let ask = ComputePassDescriptor { label: Some("rig bytes"), timestamp_writes: None };
-        let mut encoded = to.encoder.begin_compute_pass(&ask);
-        encoded.set_pipeline(&pass.pipeline);
-        encoded.set_bind_group(0, &group, &[]);
-        encoded.dispatch_workgroups(words.div_ceil(GROUP), 1, 1);
+        to.commands.push(Command::Pass {
+            label: Arc::clone(&pass.label),
+            pipeline: pass.pipeline.clone(),
+            group: Some(group),
+            counts: [words.div_ceil(GROUP), 1, 1],
+        });
         Ok(())
     }
 
@@ -267,7 +260,7 @@ fn pass(guarded: &Guarded, entry: &str) -> Result<Pass, Bad> {
             cache: None,
         });
         let layout = pipeline.get_bind_group_layout(0);
-        Pass { pipeline, layout }
+        Pass { label: Arc::from(entry), pipeline, layout }
     })
 }
 

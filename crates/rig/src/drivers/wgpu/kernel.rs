@@ -6,13 +6,13 @@
 //! not use, or declares otherwise, is an error of the launch.
 
 use crate::driver::Code;
+use crate::drivers::wgpu::commands::Command;
 use crate::drivers::wgpu::edge::{Encoding, Place, bound};
 use crate::drivers::wgpu::guarded::{Bad, Guarded, Verdict};
 use crate::sync::Mutex;
 use ::wgpu::{
     BindGroupDescriptor, BindGroupEntry, BindGroupLayout, BindingResource, BufferBinding,
-    ComputePassDescriptor, ComputePipeline, ComputePipelineDescriptor, ShaderModuleDescriptor,
-    ShaderSource,
+    ComputePipeline, ComputePipelineDescriptor, Features, ShaderModuleDescriptor, ShaderSource,
 };
 use std::any::Any;
 use std::num::NonZeroU64;
@@ -40,6 +40,8 @@ pub(crate) struct Kernel {
     pipeline: ComputePipeline,
     /// None where the shader binds nothing.
     layout: Option<BindGroupLayout>,
+    /// Whether nothing but its bind group decides if wgpu takes a launch.
+    is_plain: bool,
     /// Guards what wgpu says of the code.
     verdict: Arc<Mutex<Verdict>>,
 }
@@ -72,9 +74,13 @@ impl Kernel {
                 cache: None,
             })
         });
-        let layout = guarded.scoped(|| pipeline.get_bind_group_layout(0)).ok();
+        let layout = |index| guarded.scoped(|| pipeline.get_bind_group_layout(index)).ok();
+        let groups_max = device.limits().max_bind_groups;
+        let is_plain = (1..groups_max).all(|index| layout(index).is_none())
+            && !device.features().contains(Features::IMMEDIATES);
+        let layout = layout(0);
         let verdict = Arc::new(Mutex::new(verdict));
-        Ok(Self { name: Arc::clone(&code.entry), pipeline, layout, verdict })
+        Ok(Self { name: Arc::clone(&code.entry), pipeline, layout, is_plain, verdict })
     }
 
     /// Answers whether the code is right, once wgpu says.
@@ -90,6 +96,12 @@ impl Kernel {
         let limits = to.guarded.device.limits();
         let align = u64::from(limits.min_storage_buffer_offset_alignment);
         let most = limits.max_storage_buffer_binding_size;
+        let counts_max = limits.max_compute_workgroups_per_dimension;
+        if let Some(count) = given.groups.iter().find(|count| **count > counts_max) {
+            let why =
+                format!("{count} workgroups in one dimension, which takes at most {counts_max}");
+            return Err(self.wrong(why));
+        }
         let mut entries = Vec::with_capacity(given.buffers.len() + 1);
         for (index, place) in given.buffers.iter().enumerate() {
             let binding = self.storage(index, place, align, most)?;
@@ -107,14 +119,15 @@ impl Kernel {
             None if entries.is_empty() => None,
             None => return Err(self.wrong("it binds nothing".into())),
         };
-        let ask = ComputePassDescriptor { label: Some(&self.name), timestamp_writes: None };
-        let mut pass = to.encoder.begin_compute_pass(&ask);
-        pass.set_pipeline(&self.pipeline);
-        if let Some(group) = &group {
-            pass.set_bind_group(0, group, &[]);
+        if !self.is_plain || repeats(given.buffers) {
+            to.commands.set_unsure();
         }
-        let [x, y, z] = given.groups;
-        pass.dispatch_workgroups(x, y, z);
+        to.commands.push(Command::Pass {
+            label: Arc::clone(&self.name),
+            pipeline: self.pipeline.clone(),
+            group,
+            counts: given.groups,
+        });
         Ok(())
     }
 
@@ -145,6 +158,13 @@ impl Kernel {
     fn wrong(&self, why: String) -> Bad {
         Bad::Wrong(Arc::from(format!("launch of {}: {why}", self.name)))
     }
+}
+
+/// Whether a buffer is bound twice, which wgpu refuses if one of these is written.
+fn repeats(places: &[Place]) -> bool {
+    let mut rest = places.iter();
+    std::iter::from_fn(|| rest.next().map(|place| (place, rest.clone())))
+        .any(|(place, mut others)| others.any(|other| other.buffer == place.buffer))
 }
 
 fn entry(index: usize, binding: BufferBinding<'_>) -> BindGroupEntry<'_> {

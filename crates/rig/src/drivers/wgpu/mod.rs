@@ -20,6 +20,7 @@
 
 mod adapter;
 mod batch;
+mod commands;
 mod edge;
 mod guarded;
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -192,12 +193,12 @@ impl Gpu {
         let encode = || self.encoder.encode(work, &self.table, &self.guarded);
         if self.batch.is_on() && !work::is_open(work, &self.table) {
             let _order = self.batch.in_order();
-            let commands = encode()?;
-            return self.batch.add(value, commands, self.through()).map_err(Refusal::Fault);
+            let encoded = encode()?;
+            return self.batch.add(value, encoded, self.through()).map_err(Refusal::Fault);
         }
         // Nobody else hands anything over meanwhile, so nothing comes to wait.
         self.batch.send(self.through()).map_err(Refusal::Fault)?;
-        let commands = encode()?;
+        let commands = encode()?.map(|encoded| encoded.finish(&self.guarded)).transpose()?;
         let index = self.through().submit(commands)?;
         self.line.handed_over(value, index, &self.guarded);
         Ok(())

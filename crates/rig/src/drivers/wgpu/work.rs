@@ -1,17 +1,17 @@
-//! The work of one value, encoded into one command buffer.
+//! The work of one value, made into commands.
 //!
-//! Everything is encoded before anything is submitted, so work that is wrong leaves nothing behind.
-//! One hand-over at a time encodes; what it uses is its own.
+//! All of them are made before any is recorded or submitted, so work that is wrong leaves nothing
+//! behind. One hand-over at a time does this; what it uses is its own.
 
 use crate::driver::{Access, Native, Op, Refusal, Span, Work};
 use crate::drivers::slab::Slab;
+use crate::drivers::wgpu::commands::{Command, Commands};
 use crate::drivers::wgpu::edge::{Args, Edges, Encoding, Place, WORD};
 use crate::drivers::wgpu::guarded::{Bad, Guarded};
 use crate::drivers::wgpu::kernel::{Given, Kernel};
 use crate::drivers::wgpu::memory::Table;
 use crate::sync::{MaybeSend, MaybeSync, Mutex};
-use ::wgpu::wgt::BufferTransition;
-use ::wgpu::{BufferUsages, BufferUses, CommandBuffer, CommandEncoder, CommandEncoderDescriptor};
+use ::wgpu::{Buffer, BufferUsages, CommandBuffer, CommandEncoder};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -79,8 +79,42 @@ pub fn encode(
     Native(Arc::new(Encode(Box::new(f))))
 }
 
+/// A value's commands.
+#[derive(Debug)]
+pub(crate) enum Encoded {
+    /// Those that may be recorded among others.
+    Sure(Commands),
+    /// Those that wgpu could have refused, finished.
+    Alone(CommandBuffer),
+}
+
+impl Encoded {
+    /// Finishes the commands alone.
+    pub(crate) fn finish(self, guarded: &Guarded) -> Result<CommandBuffer, Refusal> {
+        match self {
+            Self::Sure(commands) => commands.finish(guarded).map_err(Bad::rejected),
+            Self::Alone(finished) => Ok(finished),
+        }
+    }
+}
+
 /// A program's own encoding.
 struct Encode(Box<dyn Encodes>);
+
+impl Encode {
+    /// Returns the function of native work, if it is one of these.
+    fn of(native: &Native) -> Option<&Self> {
+        let source: &dyn Any = &*native.0;
+        source.downcast_ref()
+    }
+}
+
+/// Encodes native work, which was found to be a function that does.
+pub(crate) fn encode_native(native: &Native, encoder: &mut CommandEncoder, places: &[Place]) {
+    if let Some(Encode(encode)) = Encode::of(native) {
+        encode(encoder, places);
+    }
+}
 
 trait Encodes: Fn(&mut CommandEncoder, &[Place]) + MaybeSend + MaybeSync {}
 impl<T: Fn(&mut CommandEncoder, &[Place]) + MaybeSend + MaybeSync> Encodes for T {}
@@ -103,33 +137,36 @@ impl Encoder {
         guarded.scoped(|| args.write(guarded))
     }
 
-    /// Encodes a value's work; none where it has no parts. Its arguments are still to be written.
+    /// Makes the commands of a value; none where it has no parts. The arguments of what is made
+    /// are still to be written.
     pub(crate) fn encode(
         &self,
         work: &Work<'_>,
         table: &Table,
         guarded: &Guarded,
-    ) -> Result<Option<CommandBuffer>, Refusal> {
+    ) -> Result<Option<Encoded>, Refusal> {
         if work.parts.is_empty() {
             return Ok(None);
         }
         let mut args = self.args.lock();
         let before = args.mark();
-        let encoded = guarded.scoped(|| {
-            let mut encoder =
-                guarded.device.create_command_encoder(&CommandEncoderDescriptor::default());
-            let mut to = Encoding { guarded, encoder: &mut encoder, args: &mut args };
+        let made = guarded.scoped(|| {
+            let mut commands = Commands::default();
+            let mut to = Encoding { guarded, commands: &mut commands, args: &mut args };
             let mut parts = work.parts.iter();
             parts.try_for_each(|part| self.part(&part.op, work.spans, table, &mut to))?;
-            show_host(&mut encoder, work.spans, table);
-            Ok(encoder.finish())
+            commands.show(imported(work.spans, table));
+            Ok(commands)
         });
-        if !matches!(encoded, Ok(Ok(_))) {
+        // What a part said of itself is clearer than what wgpu made of it.
+        let encoded = made.unwrap_or_else(Err).and_then(|commands| match commands.is_sure() {
+            true => Ok(Encoded::Sure(commands)),
+            false => commands.finish(guarded).map(Encoded::Alone),
+        });
+        if encoded.is_err() {
             args.back_to(before);
         }
-        // What a part said of itself is clearer than what wgpu made of it.
-        let commands = encoded.unwrap_or_else(Err).map_err(Bad::rejected)?;
-        Ok(Some(commands))
+        encoded.map(Some).map_err(Bad::rejected)
     }
 
     fn part(
@@ -171,13 +208,12 @@ impl Encoder {
                 kernel.launch(&Given { groups: *groups, buffers: &buffers, args }, to)
             }
             Op::Native(native) => {
-                let source: &dyn Any = &*native.0;
-                let Some(Encode(encode)) = source.downcast_ref::<Encode>() else {
+                if Encode::of(native).is_none() {
                     return Err(wrong("this device runs no such native work"));
-                };
+                }
                 let of = |at: usize| place(at, spans[at].access);
                 let places = (0..spans.len()).map(of).collect::<Result<Vec<_>, _>>()?;
-                encode(to.encoder, &places);
+                to.commands.push(Command::Own { native: native.clone(), places });
                 Ok(())
             }
             Op::Load { .. } => Err(wrong("this device's code lies in no memory of rig's")),
@@ -209,16 +245,11 @@ impl Encoder {
     }
 }
 
-/// Ends with the host able to read what was written to its memory: wgpu adds no such barrier.
-fn show_host(encoder: &mut CommandEncoder, spans: &[Span], table: &Table) {
+/// Returns the host memory that work writes.
+fn imported(spans: &[Span], table: &Table) -> Vec<Buffer> {
     let written = spans.iter().filter(|span| span.access == Access::Write);
-    let found: Vec<_> = written.filter_map(|span| table.find(span.region)).collect();
-    let imported: Vec<_> = found.iter().filter_map(|memory| memory.imported()).collect();
-    if imported.is_empty() {
-        return;
-    }
-    let read = |buffer| BufferTransition { buffer, state: BufferUses::MAP_READ };
-    encoder.transition_resources(imported.into_iter().map(read), std::iter::empty());
+    let found = written.filter_map(|span| table.find(span.region));
+    found.filter_map(|memory| memory.imported().cloned()).collect()
 }
 
 fn wrong(why: &str) -> Bad {
