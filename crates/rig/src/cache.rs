@@ -200,7 +200,7 @@ impl<T> Cache<T> {
     }
 
     /// Returns the bytes of all entries of a kind.
-    #[cfg(test)]
+    #[cfg(all(test, not(rig_loom)))]
     pub(crate) const fn bytes(&self, kind: usize) -> u64 {
         self.kinds[kind].bytes()
     }
