@@ -3,16 +3,16 @@
 use crate::dev::{Dev, Kind, State};
 use crate::reference::{Life, Place};
 use crate::world::{Fate, Handle, World};
+use rig::DeviceStats;
 use rig::driver::Kind as Memory;
 use std::sync::atomic::Ordering;
 
 impl World {
     /// Compares everything. After a full drain more is known of what came back.
     pub(crate) fn check(&mut self, after_drain: bool) {
+        let mut drained = Vec::new();
         if after_drain {
-            self.await_gpus();
-            self.drain_all();
-            self.look();
+            drained = self.settle();
             self.end_mappings();
             self.look_at_holds();
         }
@@ -21,12 +21,30 @@ impl World {
         }
         for dev in 0..self.devs.len() {
             self.check_books(dev);
-            if after_drain {
-                self.check_places(dev);
-            }
+        }
+        for (dev, stats) in drained.iter().enumerate() {
+            self.check_places(dev, stats);
         }
         if after_drain {
             self.let_go();
+        }
+    }
+
+    /// Drains until no device has moved on meanwhile, by its tick; answers what each counts then.
+    fn settle(&mut self) -> Vec<DeviceStats> {
+        let seen = |devs: &[Dev]| -> Vec<(u64, State)> {
+            devs.iter().map(|dev| (dev.reached, dev.state)).collect()
+        };
+        loop {
+            self.await_gpus();
+            self.look();
+            let before = seen(&self.devs);
+            self.drain_all();
+            let stats = self.devs.iter().map(|dev| dev.device.stats()).collect();
+            self.look();
+            if seen(&self.devs) == before {
+                return stats;
+            }
         }
     }
 
@@ -109,9 +127,8 @@ impl World {
     }
 
     /// Compares live, given and returning bytes, after a drain.
-    fn check_places(&self, dev: usize) {
-        let known = &self.devs[dev];
-        let (stats, command) = (known.device.stats(), self.command);
+    fn check_places(&self, dev: usize, stats: &DeviceStats) {
+        let (known, command) = (&self.devs[dev], self.command);
         let of = |life: Life, pinned: bool| -> u64 {
             let of_payer = self.allocs.iter().filter(|alloc| self.payer(alloc) == dev);
             let there = of_payer
