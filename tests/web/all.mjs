@@ -2,4 +2,5 @@
 
 import "./host.test.mjs";
 import "./memory.test.mjs";
+import "./field.test.mjs";
 import "./gpu.test.mjs";
