@@ -1,7 +1,7 @@
 import { fileURLToPath } from "node:url";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
-const DEMOS = ["01-reclamation", "02-budget", "04-loss"];
+const DEMOS = ["01-reclamation", "02-budget", "03-stamps", "04-loss"];
 
 export default {
   root: here("."),

@@ -90,6 +90,53 @@ for (const [width, scheme] of [[1280, "light"], [390, "dark"]]) {
   });
 }
 
+for (const [has, values, x] of [
+  ["webgpu", [0, 1, 2, 2, 3, 3], [[0, 0], [1, 1], [2, 2], [2, 2], [2, 3], [2, 3]]],
+  // The page addresses the device's memory, so that only the submission takes a value.
+  ["memory", [0, 0, 1, 1, 1, 1], [[0, 0], [0, 0], [1, 1], [1, 1], [1, 1], [1, 1]]],
+]) {
+  test(`demo_03_stamps_doubles_and_tells_the_stamps_on_${has}`, async ({ open, development }) => {
+    const page = await open(`${development}/demos/03-stamps/index.html?quiet`);
+    const { webgpu, steps } = await page.evaluate(async (hasGpu) => {
+      if (!hasGpu) Object.defineProperty(navigator, "gpu", { value: undefined });
+      const { run } = await import("/demos/03-stamps/main.js");
+      return run();
+    }, has === "webgpu");
+    equal([webgpu, steps.at(-1).last], [has === "webgpu", 131_070]);
+    equal(steps.map(({ submitted }) => submitted), values);
+    equal(steps.map((step) => [step.x.write, step.x.use]), x);
+    equal(steps.map((step) => [step.h.write, step.h.use]), steps.map(() => [0, 0]));
+    // Only a doubling that was not waited for yet may be under way.
+    for (const at of [0, 1, 3, 4, 5]) equal(steps[at].reached, values[at], steps[at].call);
+    await page.close();
+  });
+}
+
+for (const [width, scheme] of [[1280, "light"], [390, "dark"]]) {
+  test(`demo_03_stamps_goes_call_by_call_as_built_at_${width}`, async ({ open, built }) => {
+    const page = await open(`${built}/demos/03-stamps/index.html`, { width, scheme });
+    const rows = (count) => page.waitForFunction((count) => document.querySelectorAll("#stamps tr").length === count + 1, count);
+    for (const calls of [1, 2, 3, 4, 5]) {
+      await rows(calls);
+      await page.waitForSelector("#next:enabled");
+      if (pictures && calls === 3) await page.screenshot({ path: `${pictures}/stamps-3-${width}.png`, fullPage: true });
+      await page.focus("#next");
+      await page.keyboard.press("Enter");
+    }
+    await rows(6);
+    await page.waitForFunction(() => document.getElementById("next").textContent === "Start again");
+    equal(await page.locator("#timeline > li.reached").count(), 3);
+    equal(await page.textContent("#told"), "done: the last number of H is 131070");
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    holds(wide <= 0, `the page is no wider than its window, by ${wide}`);
+    if (pictures) await page.screenshot({ path: `${pictures}/stamps-${width}.png`, fullPage: true });
+    await page.keyboard.press("Enter");
+    await rows(1);
+    equal(await page.textContent("#next"), "Next call");
+    await page.close();
+  });
+}
+
 for (const has of ["webgpu", "memory"]) {
   test(`demo_04_loss_says_which_calls_still_answer_on_${has}`, async ({ open, development }) => {
     const page = await open(`${development}/demos/04-loss/index.html?quiet`);
@@ -131,12 +178,12 @@ for (const [width, scheme] of [[1280, "light"], [390, "dark"]]) {
   });
 }
 
-for (const [name, button] of [["02-budget", "#next"], ["04-loss", "#lose"]]) {
+for (const [name, button] of [["02-budget", "#next"], ["03-stamps", "#next"], ["04-loss", "#lose"]]) {
   test(`demo_${name.replace("-", "_")}_says_that_there_is_no_webgpu`, async ({ open, built }) => {
     const page = await open(`${built}/demos/${name}/index.html`, { gpu: false });
     await page.waitForSelector("#absent:not([hidden])");
     await page.press(`${button}:enabled`, "Enter");
-    await page.waitForFunction(() => document.querySelectorAll("#steps > li, #memory tr").length > 1);
+    await page.waitForFunction(() => document.querySelectorAll("#steps > li, #stamps tr, #memory tr").length > 1);
     if (pictures) await page.screenshot({ path: `${pictures}/${name}-memory.png`, fullPage: true });
     await page.close();
   });

@@ -1,0 +1,125 @@
+// Stamps: a copy, a doubling and a copy back, and what memory remembers after each call.
+
+import { init } from "rig-web";
+import { element } from "../../shared/page.js";
+import { draw, row } from "./timeline.js";
+
+const COUNT = 65_536;
+const DOUBLE = `
+@group(0) @binding(0) var<storage, read_write> x: array<f32>;
+@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3u) {
+  if (id.x < arrayLength(&x)) { x[id.x] *= 2.0; }
+}`;
+
+/**
+ * Runs the program and answers its steps. `show` is called with all steps so far and the device, and
+ * the call after it is made once what `show` answers has settled.
+ */
+export async function run({ show = () => undefined } = {}) {
+  const device = await open(await init());
+  const steps = [];
+  try {
+    for await (const step of program(device)) {
+      steps.push(step);
+      await show(steps, device);
+    }
+  } finally {
+    await device.close();
+  }
+  return { webgpu: device.gpu !== null, steps };
+}
+
+async function open(rig) {
+  try {
+    return await rig.open("d");
+  } catch (e) {
+    if (e.code !== "Unsupported") throw e;
+    return rig.memory("d");
+  }
+}
+
+/** The program itself. It yields what was so right after each of its calls. */
+async function* program(device) {
+  const rig = await init();
+  const double = await doubling(device);
+  const h = await rig.host.createBuffer(4 * COUNT, { label: "H" });
+  const x = await device.createBuffer(4 * COUNT, { label: "X" });
+  const after = (call, came = "") => {
+    const { submitted, reached } = device;
+    return { call, came, submitted, reached, h: stamps(h), x: stamps(x) };
+  };
+
+  await h.write((bytes) => floats(bytes).forEach((_, i, all) => (all[i] = i)));
+  yield after("write 0, 1, 2 ... into H");
+  await rig.copy(h, x);
+  yield after("copy H to X");
+  const done = await double(x);
+  yield after("double X", `it answers ${device.name}:${done.value} and does not wait`);
+  await device.wait(done);
+  yield after(`wait for ${device.name}:${done.value}`);
+  await rig.copy(x, h);
+  yield after("copy X to H");
+  const last = await h.read((bytes) => floats(bytes)[COUNT - 1]);
+  yield { ...after("read the last number of H", `the last number of H is ${last}`), last };
+}
+
+/** Answers what doubles a buffer on a device. */
+async function doubling(device) {
+  if (device.gpu) {
+    const double = await device.kernel(DOUBLE);
+    return (x) => double.run({ x }, [COUNT / 64]);
+  }
+  return async (x) => {
+    await x.write((bytes) => floats(bytes).forEach((value, i, all) => (all[i] = 2 * value)));
+    return device.submit({ writes: [x] });
+  };
+}
+
+function floats(bytes) {
+  return new Float32Array(bytes.buffer, bytes.byteOffset, COUNT);
+}
+
+/** Returns the stamps of a buffer as values of the one device. */
+function stamps(buffer) {
+  const { write, uses } = buffer.stamps();
+  return { write: write?.value ?? 0, use: uses[0]?.value ?? 0 };
+}
+
+/** Shows the program on the page, one call for each press of its button. */
+async function page() {
+  const next = element("next");
+  const pressed = () => {
+    next.disabled = false;
+    return new Promise((resolve) => next.addEventListener("click", resolve, { once: true }));
+  };
+  const show = (steps, device) => {
+    element("absent").hidden = device.gpu !== null;
+    tell(steps);
+    return "last" in steps.at(-1) ? undefined : pressed();
+  };
+  for (;;) {
+    element("stamps").replaceChildren(row("th", ["call", "H", "X"]));
+    const { steps } = await run({ show });
+    next.textContent = "Start again";
+    element("told").textContent = `done: ${steps.at(-1).came}`;
+    await pressed();
+    next.textContent = "Next call";
+  }
+}
+
+/** Shows the last of the steps. */
+function tell(steps) {
+  const { call, came, submitted, reached, h, x } = steps.at(-1);
+  element("submitted").textContent = submitted;
+  element("reached").textContent = reached;
+  element("told").textContent = came ? `${call}: ${came}` : call;
+  element("stamps").append(row("td", [call, h, x]));
+  element("empty").hidden = submitted > 0;
+  draw(element("timeline"), steps);
+}
+
+if (!new URLSearchParams(location.search).has("quiet")) {
+  page().catch((e) => {
+    element("told").textContent = String(e.message ?? e);
+  });
+}
