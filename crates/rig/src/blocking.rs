@@ -125,7 +125,7 @@ impl Point {
     ///
     /// Those of [`Point::wait_async`].
     pub fn wait(self) -> Result<()> {
-        self.device_to_wait()?.wait(self.value())
+        self.device_to_wait()?.map_or(Ok(()), |device| device.wait(self.value()))
     }
 }
 

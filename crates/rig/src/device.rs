@@ -171,6 +171,9 @@ impl Device {
     /// Answers whether a value is reached, which then was all of the wait.
     pub(crate) fn wait_now(&self, value: u64) -> Result<bool> {
         entry::check("wait")?;
+        if self.owner.track.is_done(value) {
+            return Ok(true);
+        }
         let submitted = self.submitted();
         if value > submitted {
             return Misuse::NotSubmitted { value, submitted }.of("wait");
@@ -401,14 +404,20 @@ impl Point {
     ///
     /// `Lost` if its device is lost, however old the point is.
     pub async fn wait_async(self) -> Result<()> {
-        self.device_to_wait()?.wait_async(self.value()).await
+        match self.device_to_wait()? {
+            Some(device) => device.wait_async(self.value()).await,
+            None => Ok(()),
+        }
     }
 
-    /// Returns the point's device, for a wait.
-    pub(crate) fn device_to_wait(self) -> Result<Device> {
+    /// Returns the point's device, for a wait; none if that is over already.
+    pub(crate) fn device_to_wait(self) -> Result<Option<Device>> {
         entry::check("wait")?;
+        if self.is_done() {
+            return Ok(None);
+        }
         life::check_submitted("wait", self)?;
         let owner = life::owner_of(self.device_id()).ok_or_else(|| life::lost_point(self))?;
-        Ok(Device { owner })
+        Ok(Some(Device { owner }))
     }
 }

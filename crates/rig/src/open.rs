@@ -209,7 +209,7 @@ fn start(name: &Arc<str>, driver: Arc<dyn Driver>, options: CacheOptions) -> Res
     let first = driver.health().and_then(|()| driver.reached());
     let first = first.map_err(|fault| lost_opening(name, &fault))?;
     let id = next_id(name)?;
-    track(id).start(name, first);
+    track(id).start(name, first, facts.rejects_later);
     let owner = new_owner(id, name, driver, facts, options, Some(Arc::clone(host_owner())));
     life::enter(Arc::clone(&owner));
     life::take_name(name, id);
@@ -310,7 +310,7 @@ pub(crate) fn host_owner() -> &'static Arc<Owner> {
         let name = intern(HOST_NAME);
         let driver = host::driver();
         let facts = driver.facts();
-        track(DeviceId::HOST).start(&name, 0);
+        track(DeviceId::HOST).start(&name, 0, false);
         let options = CacheOptions::default();
         let owner = new_owner(DeviceId::HOST, &name, driver, facts, options, None);
         life::enter(Arc::clone(&owner));

@@ -240,7 +240,7 @@ mod tests {
     fn device() -> DeviceId {
         static NEXT: AtomicU16 = AtomicU16::new(60_000);
         let id = DeviceId(NEXT.fetch_add(1, Ordering::Relaxed));
-        track(id).start(&Arc::from("test"), 0);
+        track(id).start(&Arc::from("test"), 0, false);
         (1..=9).for_each(|value| track(id).assign(value));
         track(id).raise(3);
         id

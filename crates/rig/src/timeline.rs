@@ -6,7 +6,7 @@
 //! reached after it (S2.8). Tracks live for ever in chunks that are made when first needed, 65,535
 //! at most (S1.5), so that an old point can always be judged. Any thread may call anything here.
 
-use crate::sync::{AtomicU64, OnceLock, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, OnceLock, Ordering};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -78,6 +78,11 @@ impl Point {
         self.device_id().0.checked_add(1).map(|next| u64::from(next) << VALUE_BITS)
     }
 
+    /// Whether a wait for it is over already, whatever its driver might say.
+    pub(crate) fn is_done(self) -> bool {
+        track(self.device_id()).is_done(self.value())
+    }
+
     /// Returns what has become of this point's work.
     pub(crate) fn fate(self) -> Fate {
         track(self.device_id()).fate(self.value())
@@ -133,6 +138,8 @@ pub(crate) struct Track {
     submitted: AtomicU64,
     name: OnceLock<Arc<str>>,
     why: OnceLock<Arc<str>>,
+    /// Whether the driver may find work wrong after it is reached (S8.8).
+    rejects_later: AtomicBool,
 }
 
 impl Track {
@@ -142,11 +149,13 @@ impl Track {
             submitted: AtomicU64::new(0),
             name: OnceLock::new(),
             why: OnceLock::new(),
+            rejects_later: AtomicBool::new(false),
         }
     }
 
     /// Names the device and starts its values after `first`; once, before anybody knows it.
-    pub(crate) fn start(&self, name: &Arc<str>, first: u64) {
+    pub(crate) fn start(&self, name: &Arc<str>, first: u64, rejects_later: bool) {
+        self.rejects_later.store(rejects_later, Ordering::Relaxed);
         let _ = self.name.set(Arc::clone(name));
         self.submitted.store(first, Ordering::Relaxed);
         self.word.store(first, Ordering::Relaxed);
@@ -194,6 +203,14 @@ impl Track {
         } else {
             Fate::Dropped
         }
+    }
+
+    /// Whether a wait for `value` is over already, whatever the driver might say.
+    #[inline]
+    pub(crate) fn is_done(&self, value: u64) -> bool {
+        // ORDERING: as in `reached`.
+        let word = self.word.load(Ordering::Acquire);
+        word & LOST == 0 && word & VALUE_MAX >= value && !self.rejects_later.load(Ordering::Relaxed)
     }
 
     /// Assigns `value`, the next one.
@@ -275,7 +292,7 @@ mod tests {
     #[test]
     fn s2_2_a_point_prints_name_and_value() {
         let id = DeviceId(u16::MAX);
-        track(id).start(&Arc::from("last"), 0);
+        track(id).start(&Arc::from("last"), 0, false);
         let point = Point::new(id, 7);
         assert_eq!(point.to_string(), "last:7");
         assert_eq!(format!("{point:?}"), "last:7");
@@ -311,7 +328,7 @@ mod tests {
     #[test]
     fn s2_3_submitted_starts_at_0_and_is_the_last_value_assigned() {
         let track = Track::new();
-        track.start(&Arc::from("d"), 0);
+        track.start(&Arc::from("d"), 0, false);
         assert_eq!([track.submitted(), track.reached()], [0, 0]);
         track.assign(1);
         track.assign(2);
@@ -330,7 +347,7 @@ mod tests {
     #[test]
     fn s15_2_a_device_may_start_after_a_first_value() {
         let track = Track::new();
-        track.start(&Arc::from("d"), VALUE_MAX - 1);
+        track.start(&Arc::from("d"), VALUE_MAX - 1, false);
         assert_eq!([track.submitted(), track.reached()], [VALUE_MAX - 1; 2]);
         track.assign(VALUE_MAX);
         assert_eq!(track.fate(VALUE_MAX), Fate::Unreached);

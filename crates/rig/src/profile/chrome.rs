@@ -159,8 +159,8 @@ mod tests {
     #[test]
     fn s11_7_a_trace_is_written_as_chrome_reads_it() {
         // The last indices, which no device of another test gets.
-        track(DeviceId(65_533)).start(&"the \"gpu\"".into(), 0);
-        track(DeviceId(65_534)).start(&"other".into(), 0);
+        track(DeviceId(65_533)).start(&"the \"gpu\"".into(), 0, false);
+        track(DeviceId(65_534)).start(&"other".into(), 0, false);
         let held = What::Held { held_bytes: 3, cached_bytes: 1, live_bytes: 2 };
         let leg = event(What::Leg, 65_533, 1_000);
         let part = event(What::Part("launch"), 65_533, 4_321);
