@@ -15,9 +15,10 @@
 //! starts where none may, is `Misuse` of that submission, of which nothing ran; in a browser the
 //! wait for its value says so.
 //!
-//! A program compiled for browsers uses the async forms. Vulkan and GL are tested, on software and
-//! where there is a GPU on that; Metal, DX12 and browsers are compiled by `npm run check:targets`,
-//! and have not been run. Host memory is mapped by Vulkan and Metal, and not by DX12 or GL.
+//! A program compiled for browsers uses the async forms, and tells the time by `rig::set_clock`
+//! before it opens a device: without that, time stands still there. Vulkan and GL have been run in
+//! software only; Metal, DX12 and browsers are compiled by `npm run check:targets`, and have not
+//! been run. Host memory is mapped by Vulkan and Metal, and not by DX12 or GL.
 
 use crate::allocation::{Allocation, Memory, Parts, Ref};
 use crate::buffer::Buffer;

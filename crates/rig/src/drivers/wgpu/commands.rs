@@ -2,7 +2,8 @@
 //!
 //! Everything that wgpu judges at once, bind groups above all, is made before anything is recorded,
 //! so work that is wrong leaves nothing in an encoder. Commands that wgpu cannot refuse later are
-//! *sure*: those of several values share an encoder, which costs a tenth of one for each.
+//! *sure*: those of several values share an encoder, since making and submitting one costs more
+//! than most commands do.
 
 use crate::driver::Native;
 use crate::drivers::wgpu::edge::Place;
