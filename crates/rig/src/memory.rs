@@ -51,9 +51,40 @@ pub fn open(name: &str) -> Result<Device> {
 
 #[cfg(all(test, not(rig_loom)))]
 mod tests {
+    use crate::buffer::Buffer;
+    use crate::device::host;
+    use crate::error::Result;
     use crate::life;
+    use crate::wrap::wrap;
     use std::sync::Arc;
     use std::thread;
+
+    /// Writes in place and by bytes, and reads both back; whole, in part, and typed.
+    fn goes_there_and_back(buffer: &Buffer) -> Result<()> {
+        buffer.write(|bytes| bytes.fill(1))?;
+        buffer.write_as::<u32, _>(|words| words[1] = 7)?;
+        let part = buffer.view(4, 5)?;
+        assert_eq!(part.read(<[u8]>::to_vec)?, [7, 0, 0, 0, 1]);
+        buffer.blit_from(3, &[9; 3])?;
+        let mut seen = [0; 8];
+        buffer.blit_to(0, &mut seen)?;
+        assert_eq!(seen, [1, 1, 1, 9, 9, 9, 0, 0]);
+        let export = part.export()?;
+        part.fill(5)?;
+        let mut out = [0; 5];
+        export.copy_out(0, &mut out)?;
+        assert_eq!(out, [5; 5]);
+        Ok(())
+    }
+
+    #[test]
+    fn s6_1_the_host_reads_and_writes_in_place_whatever_memory_it_addresses() {
+        goes_there_and_back(&host().create_buffer(64).unwrap()).unwrap();
+        goes_there_and_back(&wrap(vec![0_u64; 8])).unwrap();
+        let device = crate::memory::open("s6_1 in place").unwrap();
+        goes_there_and_back(&device.create_buffer(64).unwrap()).unwrap();
+        device.close().unwrap();
+    }
 
     #[test]
     fn s9_5_what_a_drain_had_in_its_hands_at_a_loss_enters_no_cache() {

@@ -81,12 +81,24 @@ mod sealed {
     }
 }
 
-fn owned<T: Pod + Send>(mut memory: Box<[T]>) -> Buffer {
-    let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut memory);
-    let (start, len) = (bytes.as_mut_ptr(), bytes.len() as u64);
-    // SAFETY: the box is the keeper: moving it does not move what it points to, and nobody else
-    // can reach it. Plain data is initialised.
-    unsafe { wrap_raw(start, len, memory) }
+fn owned<T: Pod + Send>(memory: Box<[T]>) -> Buffer {
+    let len = size_of_val(&*memory) as u64;
+    let kept = Owned(Box::into_raw(memory));
+    // SAFETY: the keeper has the memory, and nobody else can reach it. Plain data is initialised.
+    unsafe { wrap_raw(kept.0.cast(), len, kept) }
+}
+
+/// Memory of a box. A box itself, when it is moved, would claim its bytes for itself alone.
+struct Owned<T>(*mut [T]);
+
+// SAFETY: it owns the memory alone, as the box did.
+unsafe impl<T: Send> Send for Owned<T> {}
+
+impl<T> Drop for Owned<T> {
+    fn drop(&mut self) {
+        // SAFETY: it came from a box, and nobody else frees it.
+        drop(unsafe { Box::from_raw(self.0) });
+    }
 }
 
 impl<T: Pod + Send> Wrap for Vec<T> {}
