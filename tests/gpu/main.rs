@@ -24,6 +24,7 @@ mod loss;
 mod lost;
 mod pending;
 mod process;
+mod room;
 mod small;
 mod threads;
 mod vectors;

@@ -2,7 +2,7 @@
 
 use crate::bench::{finish, lost, misuse, own_halves, poll};
 use rig::driver::{Addressed, Native};
-use rig::{Buffer, Misuse, Point, Use, host, run};
+use rig::{Buffer, Error, Misuse, Point, Use, host, run};
 use rig_support::{Call, Known, Opened, Script, drain, point};
 use std::sync::Arc;
 
@@ -185,6 +185,45 @@ fn s8_3_what_the_driver_rejects_takes_no_value() {
     assert_eq!(misuse(fill.submit(&[], &[])), Misuse::Rejected { why: "not today".into() });
     assert_eq!((d.submitted(), x.stamps()), (0, Default::default()));
     assert_eq!(fill.submit(&[], &[]).unwrap().value(), 1);
+}
+
+#[test]
+fn s8_3_work_that_the_driver_refuses_is_offered_again_after_a_round() {
+    let d = open("s8.3 refused once");
+    let (x, cached) = (d.create_buffer(8).unwrap(), d.create_buffer(8192).unwrap());
+    let prepared = d.prepare().fill(run(0), 7).build().unwrap();
+    drop(cached);
+    drain(&d);
+    assert_eq!(d.cached(), 8192);
+    d.control.clear_log();
+    d.control.refuse_next_hand_over(64);
+    let point = prepared.submit(&[&x], &[]).unwrap();
+    assert_eq!((point.value(), d.submitted(), d.cached()), (1, 1, 0));
+    assert_eq!(d.control.calls(Call::HandOver).len(), 2, "the same value is offered twice");
+    d.control.run_all();
+    assert_eq!(x.read(|bytes| bytes.to_vec()).unwrap(), [7; 8]);
+    d.control.check();
+}
+
+#[test]
+fn s8_3_work_that_the_driver_refuses_after_three_rounds_is_out_of_memory_and_takes_no_value() {
+    let d = open("s8.3 refused for good");
+    let x = d.create_buffer(512).unwrap();
+    let prepared = d.prepare().fill(run(0), 7).build().unwrap();
+    d.control.refuse_from(1);
+    let Err(Error::OutOfMemory { device, asked_bytes, held_bytes, report, .. }) =
+        prepared.submit(&[&x], &[])
+    else {
+        panic!("there is no room");
+    };
+    assert_eq!((&*device, asked_bytes, held_bytes), (d.name(), 4096, 512));
+    assert_eq!((report.rounds.len(), report.live_bytes, report.immediate), (3, 512, false));
+    assert_eq!((d.submitted(), x.stamps().write, d.lost()), (0, None, None));
+    // It holds no claim, and no other work up.
+    x.write(|bytes| bytes.fill(1)).unwrap();
+    d.control.end_plan();
+    assert_eq!(prepared.submit(&[&x], &[]).unwrap().value(), 1);
+    d.control.check();
 }
 
 #[test]

@@ -170,6 +170,11 @@ impl Control {
         self.next_hand_over(NextHandOver::Rejected(Arc::from(why)));
     }
 
+    /// The next hand-over finds no room for so many bytes.
+    pub fn refuse_next_hand_over(&self, asked_bytes: u64) {
+        self.next_hand_over(NextHandOver::Refused(asked_bytes));
+    }
+
     /// The next hand-over is taken and found wrong later: `rejected` tells (S8.8).
     pub fn reject_next_hand_over_later(&self, why: &str) {
         self.next_hand_over(NextHandOver::RejectedLater(Arc::from(why)));

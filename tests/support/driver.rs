@@ -306,13 +306,16 @@ impl Driver for Scripted {
     fn hand_over(&self, value: u64, work: &Work<'_>, waits: &[Producer<'_>]) -> HandOver {
         let entry = Entry::new(Call::HandOver).value(value).bytes(waits.len() as u64);
         let (_inside, outcome) = self.shared.enter(entry);
-        if let Err(fault) = outcome.well() {
-            return HandOver::Fault(fault);
+        match outcome {
+            Outcome::Fault(fault) => return HandOver::Fault(fault),
+            Outcome::Refused => return HandOver::Refused { asked_bytes: REFUSED_BYTES },
+            Outcome::Well => {}
         }
         let next = self.shared.lock().next_hand_over.take();
         match next {
             Some(NextHandOver::Fault(why)) => return HandOver::Fault(Fault(why)),
             Some(NextHandOver::Rejected(why)) => return HandOver::Rejected(why),
+            Some(NextHandOver::Refused(asked_bytes)) => return HandOver::Refused { asked_bytes },
             Some(NextHandOver::RejectedLater(why)) => {
                 self.shared.lock().rejected.insert(value, why);
             }
@@ -467,3 +470,6 @@ impl Drop for Scripted {
         }
     }
 }
+
+/// What a refused hand-over says that it had no room for.
+const REFUSED_BYTES: u64 = 4096;

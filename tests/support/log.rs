@@ -74,7 +74,6 @@ impl Call {
                     | Self::Load
                     | Self::PollLoad
                     | Self::Prepare
-                    | Self::HandOver
                     | Self::Commit
                     | Self::Reached
                     | Self::Block
@@ -92,6 +91,7 @@ impl Call {
                 | Self::PollTransfer
                 | Self::ImportHost
                 | Self::ImportPeer
+                | Self::HandOver
         )
     }
 

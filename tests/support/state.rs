@@ -227,6 +227,8 @@ pub(crate) struct State {
 pub(crate) enum NextHandOver {
     Fault(Arc<str>),
     Rejected(Arc<str>),
+    /// No room for so many bytes.
+    Refused(u64),
     /// Taken, and found wrong later (S8.8).
     RejectedLater(Arc<str>),
 }

@@ -341,6 +341,12 @@ pub enum Refusal {
 pub enum HandOver {
     /// The work is the driver's now.
     Done,
+    /// No room for what the driver has to make for the work, such as memory for its arguments;
+    /// nothing ran and the value stays free.
+    Refused {
+        /// The bytes there was no room for.
+        asked_bytes: u64,
+    },
     /// The work is wrong; nothing ran and the value stays free.
     Rejected(Arc<str>),
     /// The device is lost; whether the work ran is unknown.

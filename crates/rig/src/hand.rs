@@ -6,16 +6,19 @@
 //! has its stamps, or the device is lost (S3.3). A hand-over that waits for nothing allocates
 //! nothing. Any thread may call it.
 
+mod producers;
+
 use crate::allocation::owner::{Owner, Release};
 use crate::allocation::{Allocation, Memory, Ref};
 use crate::buffer::Buffer;
 use crate::claim::{Answer, Ask, Pass};
-use crate::driver::{HandOver, Producer, Room, Work};
+use crate::driver::{HandOver, Room, Work};
 use crate::entry;
 use crate::error::{Error, Misuse, Result};
-use crate::gate::Duty;
+use crate::hand::producers::Producers;
 use crate::life::{self, InFlight};
 use crate::profile::{self, Event, What};
+use crate::reclaim;
 use crate::sync::{Ordering, fence};
 use crate::tick;
 use crate::timeline::{Access, Fate, Point, VALUE_MAX};
@@ -108,10 +111,12 @@ impl<'a, T: Use> Job<'a, T> {
 /// # Errors
 ///
 /// `Lost`, `Unsupported` for wrapped memory that lacks something, `Misuse::Busy` beside a running
-/// closure, `Misuse::Dead`, `Misuse::Rejected`, `Misuse::TooLarge`.
+/// closure, `Misuse::Dead`, `Misuse::Rejected`, `Misuse::TooLarge`, `OutOfMemory` where the driver
+/// has no room for what the work needs beside its buffers.
 pub(crate) async fn hand_over<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> Result<Point> {
     let begun = profile::begin();
     check_wrapped(owner, job)?;
+    let mut rounds = Vec::new();
     loop {
         life::check_lost(owner)?;
         let foreign = gather(owner, job)?;
@@ -124,6 +129,9 @@ pub(crate) async fn hand_over<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> R
                 wait::Released { allocation, ask: touch.ask(), pass: Pass::No }.await;
             }
             Step::Grew => {}
+            Step::Refused { asked_bytes } => {
+                reclaim::make_room(owner, asked_bytes, &mut rounds).await?;
+            }
             Step::Full { next } if next > owner.track.submitted() => {
                 return Misuse::TooLarge.of(job.call);
             }
@@ -174,6 +182,10 @@ enum Step<'a, T> {
     Full {
         next: u64,
     },
+    /// The driver has no room for what it makes for this work.
+    Refused {
+        asked_bytes: u64,
+    },
 }
 
 /// Takes the claims, looks at the stamps again and offers the work, in one turn.
@@ -200,10 +212,10 @@ fn in_turn<'a, T: Use>(
         Room::Never => return Misuse::TooLarge.of(job.call),
         Room::Later => return Ok(Step::Full { next }),
     }
-    let point = offer(owner, job, queued, &producers, &held)?;
+    let step = offer(owner, job, queued, &producers, &held)?;
     // Whoever is woken may do anything: the call is over by then.
     drop((call, held, turn));
-    Ok(Step::Done(point))
+    Ok(step)
 }
 
 /// Does what follows a turn that handed the work over.
@@ -228,13 +240,13 @@ fn end<T>(
 }
 
 /// Offers the work as the next value, and assigns it. The caller has the turn and a call in flight.
-fn offer<T: Use>(
+fn offer<'a, T: Use>(
     owner: &Arc<Owner>,
     job: &Job<'_, T>,
     queued: &Points,
     producers: &Producers,
     held: &Held<'_, T>,
-) -> Result<Point> {
+) -> Result<Step<'a, T>> {
     let value = owner.track.submitted() + 1;
     if value > VALUE_MAX {
         life::lose(owner, &Arc::from("no values left"));
@@ -247,9 +259,12 @@ fn offer<T: Use>(
     }
     let answer =
         entry::inside("a launch", || owner.driver.hand_over(value, &job.work, &producers.named()));
-    if let HandOver::Rejected(why) = answer {
-        return Misuse::Rejected { why }.of(job.call);
-    }
+    let fault = match answer {
+        HandOver::Rejected(why) => return Misuse::Rejected { why }.of(job.call),
+        HandOver::Refused { asked_bytes } => return Ok(Step::Refused { asked_bytes }),
+        HandOver::Fault(fault) => Some(fault),
+        HandOver::Done => None,
+    };
     owner.track.assign(value);
     let point = Point::new(owner.id, value);
     for touch in held.touches {
@@ -271,10 +286,7 @@ fn offer<T: Use>(
             owner.note_due();
         }
     }
-    match answer {
-        HandOver::Fault(fault) => Err(life::fault(owner, &fault)),
-        HandOver::Done | HandOver::Rejected(_) => Ok(point),
-    }
+    fault.map_or(Ok(Step::Done(point)), |fault| Err(life::fault(owner, &fault)))
 }
 
 /// Takes the device along if a producer that its queue waits for was lost meanwhile, and the value
@@ -407,53 +419,6 @@ impl<T: Use> Drop for Held<'_, T> {
         for touch in self.touches {
             let at: &Allocation = touch.at();
             at.release(touch.ask());
-        }
-    }
-}
-
-/// The drivers behind foreign points, each with a call in flight while they are named, so that no
-/// stop comes beside it.
-struct Producers {
-    entered: SmallVec<[Entered; 2]>,
-}
-
-impl Producers {
-    /// Enters every gate; none if a producer is lost.
-    fn of(points: &Points) -> Option<Self> {
-        let mut entered = SmallVec::new();
-        // Loops here and below, since collecting nothing costs a hundred instructions.
-        for point in points {
-            entered.push(Entered::new(*point)?);
-        }
-        Some(Self { entered })
-    }
-
-    fn named(&self) -> SmallVec<[Producer<'_>; 2]> {
-        let mut named = SmallVec::new();
-        for entered in &self.entered {
-            named.push(Producer { driver: &*entered.owner.driver, value: entered.value });
-        }
-        named
-    }
-}
-
-/// A producer whose gate is entered.
-struct Entered {
-    owner: Arc<Owner>,
-    value: u64,
-}
-
-impl Entered {
-    fn new(point: Point) -> Option<Self> {
-        let owner = life::owner_of(point.device_id())?;
-        owner.gate.enter().then(|| Self { owner, value: point.value() })
-    }
-}
-
-impl Drop for Entered {
-    fn drop(&mut self) {
-        if self.owner.gate.leave() == Duty::Stop {
-            life::stop(&self.owner);
         }
     }
 }

@@ -97,16 +97,32 @@ pub(crate) async fn ready_half(at: &Ref, access: Access) -> Result<()> {
             Alloc::Refused => {}
         }
         let plan = Plan { kind: Kind::Transfer, len, grained: len, shape: Shape::Half };
-        if let Some(round) = rounds.last_mut() {
-            note_kept(owner, &plan, round);
-        }
-        let number = rounds.len() as u64 + 1;
-        if number > ROUNDS {
-            return Err(out_of_memory(owner, &plan, rounds, false));
-        }
-        rounds.push(reclaim(owner, &plan, number, Lack::Driver).await);
-        life::check_lost(owner)?;
+        next_round(owner, &plan, &mut rounds).await?;
     }
+}
+
+/// Makes room at the driver for what it refused to make for work, `asked_bytes` of it, by the next
+/// round (S8.3).
+pub(crate) async fn make_room(
+    owner: &Arc<Owner>,
+    asked_bytes: u64,
+    rounds: &mut Vec<Round>,
+) -> Result<()> {
+    let (kind, len) = (Kind::Device, asked_bytes);
+    next_round(owner, &Plan { kind, len, grained: len, shape: Shape::Small }, rounds).await
+}
+
+/// Runs the next round after the driver had no room; after the last one that is `OutOfMemory`.
+async fn next_round(owner: &Arc<Owner>, plan: &Plan, rounds: &mut Vec<Round>) -> Result<()> {
+    if let Some(round) = rounds.last_mut() {
+        note_kept(owner, plan, round);
+    }
+    let number = rounds.len() as u64 + 1;
+    if number > ROUNDS {
+        return Err(out_of_memory(owner, plan, std::mem::take(rounds), false));
+    }
+    rounds.push(reclaim(owner, plan, number, Lack::Driver).await);
+    life::check_lost(owner)
 }
 
 /// Notes what a round could not return, after a try failed.

@@ -38,6 +38,8 @@ impl Prepared {
     ///   that was not submitted, a running access of the host (`Busy`), work that the driver
     ///   rejects, or that never fits.
     /// - `Lost`: the device is lost, or what the work follows is.
+    /// - `OutOfMemory`: the driver has no room for what it makes for the work, the memory of its
+    ///   arguments above all, and three rounds of reclaim made none.
     pub async fn submit_async(&self, run: &[&Buffer], waits: &[Point]) -> Result<Point> {
         self.submit_holding_async(run, waits, &[]).await
     }

@@ -1,7 +1,8 @@
 //! Values whose commands wait for one submission together, where the program asks for it (S8.8).
 //!
-//! Each value's commands are judged when it is handed over, so that what is wrong is found then;
-//! those of which wgpu refuses none any more share an encoder. A commit submits what waits; so does
+//! Each value's commands are judged when it is handed over, and what they need room for is made
+//! then, so that what is wrong and what does not fit is found; those of which wgpu refuses none any
+//! more share an encoder. A commit submits what waits; so does
 //! the 64th value, and whoever looks a millisecond later. What names memory that the program can
 //! reach by itself is submitted at once, behind what waits, and so are the program's own functions.
 //!
@@ -10,12 +11,11 @@
 //! lock of its own, under which nothing is called.
 
 use crate::driver::{Fault, Refusal};
-use crate::drivers::wgpu::commands::encoder;
-use crate::drivers::wgpu::guarded::{Bad, Guarded};
+use crate::drivers::wgpu::guarded::Guarded;
 use crate::drivers::wgpu::line::Line;
 use crate::drivers::wgpu::work::{Encoded, Encoder};
 use crate::sync::{Mutex, now_ns};
-use ::wgpu::{CommandBuffer, CommandEncoder};
+use ::wgpu::SubmissionIndex;
 use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
 use std::time::Duration;
 
@@ -43,9 +43,7 @@ pub(crate) struct Batch {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    finished: Vec<CommandBuffer>,
-    /// What comes behind these, still open to more.
-    open: Option<CommandEncoder>,
+    values: Vec<Encoded>,
     /// How many values wait.
     count: u64,
     /// The last of them.
@@ -85,27 +83,9 @@ impl Batch {
         encoded: Option<Encoded>,
         through: Through<'_>,
     ) -> Result<(), Fault> {
-        let guarded = through.guarded;
-        // Nobody else takes it meanwhile, who would need the order.
-        let open = self.waiting.lock().open.take();
-        let (finished, open) = match encoded {
-            None => (None, open),
-            Some(Encoded::Sure(commands)) => {
-                let mut open = open.unwrap_or_else(|| encoder(guarded));
-                let recorded = guarded.scoped(|| commands.record(&mut open));
-                recorded.map_err(|bad| unfit(bad, guarded))?;
-                (None, Some(open))
-            }
-            Some(Encoded::Alone(commands)) => {
-                let open = open.map(|open| closed(open, guarded)).transpose()?;
-                (Some((open, commands)), None)
-            }
-        };
         let is_full = {
             let mut waiting = self.waiting.lock();
-            waiting.open = open;
-            let (before, commands) = finished.map_or((None, None), |(a, b)| (a, Some(b)));
-            waiting.finished.extend(before.into_iter().chain(commands));
+            waiting.values.extend(encoded);
             if waiting.count == 0 {
                 waiting.since_ns = now_ns();
             }
@@ -123,22 +103,16 @@ impl Batch {
         }
         // Held beyond the look: what somebody else took out may not be submitted yet.
         let _order = self.in_order();
-        let (mut commands, open, last) = {
+        let (values, last) = {
             let mut waiting = self.waiting.lock();
             if waiting.count == 0 {
                 return Ok(());
             }
             waiting.count = 0;
             waiting.sending = Some(waiting.last);
-            (std::mem::take(&mut waiting.finished), waiting.open.take(), waiting.last)
+            (std::mem::take(&mut waiting.values), waiting.last)
         };
-        let sent = match open.map(|open| closed(open, through.guarded)).transpose() {
-            Ok(open) => {
-                commands.extend(open);
-                through.submit(commands)
-            }
-            Err(fault) => Err(Refusal::Fault(fault)),
-        };
+        let sent = through.submit(values);
         self.waiting.lock().sending = None;
         match sent {
             Ok(index) => {
@@ -190,23 +164,13 @@ impl Batch {
 }
 
 impl Through<'_> {
-    /// Submits commands behind the arguments that they use.
+    /// Submits values behind the arguments that they use.
     pub(crate) fn submit(
         &self,
-        commands: impl IntoIterator<Item = CommandBuffer>,
-    ) -> Result<::wgpu::SubmissionIndex, Refusal> {
-        self.encoder.write_args(self.guarded).map_err(Bad::rejected)?;
-        self.guarded.submit(commands)
+        values: impl IntoIterator<Item = Encoded>,
+    ) -> Result<SubmissionIndex, Refusal> {
+        self.encoder.submit(values, self.guarded)
     }
-}
-
-/// Finishes what several values were recorded into, all of them sure.
-fn closed(open: CommandEncoder, guarded: &Guarded) -> Result<CommandBuffer, Fault> {
-    guarded.scoped(|| open.finish()).map_err(|bad| unfit(bad, guarded))
-}
-
-fn unfit(bad: Bad, guarded: &Guarded) -> Fault {
-    guarded.lose(&format!("values could not be recorded: {bad:?}"))
 }
 
 /// The most values that wait for each other.

@@ -7,6 +7,7 @@
 //! through a scratch buffer first. All of it is encoded in the order it has to run in; one
 //! hand-over at a time uses the scratch buffer, and queue order keeps the next one behind.
 
+use crate::drivers::wgpu::args::{ARGS_BYTES, Args};
 use crate::drivers::wgpu::commands::{Command, Commands};
 use crate::drivers::wgpu::guarded::{Bad, Guarded};
 use crate::drivers::wgpu::memory::made;
@@ -264,88 +265,6 @@ fn pass(guarded: &Guarded, entry: &str) -> Result<Pass, Bad> {
     })
 }
 
-/// Arguments of the passes and launches of one submission, written before it runs.
-///
-/// They lie in pages, which every submission uses from their start: what a submission writes
-/// reaches a page in queue order, behind whoever read it last. The first page stays; those of a
-/// submission that needs more go with it.
-#[derive(Debug)]
-pub(crate) struct Args {
-    pages: Vec<Page>,
-    align: usize,
-}
-
-#[derive(Debug)]
-struct Page {
-    buffer: Buffer,
-    bytes: Vec<u8>,
-}
-
-/// Where arguments end, to go back to.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Mark {
-    pages: usize,
-    last: usize,
-}
-
-impl Page {
-    fn new(guarded: &Guarded) -> Result<Self, Bad> {
-        let buffer = guarded.buffer("rig arguments", ARGS_BYTES as u64, ARGS_USAGES)?;
-        Ok(Self { buffer, bytes: Vec::new() })
-    }
-}
-
-impl Args {
-    pub(crate) fn new(guarded: &Guarded) -> Result<Self, Bad> {
-        let limits = guarded.device.limits();
-        let align = limits
-            .min_uniform_buffer_offset_alignment
-            .max(limits.min_storage_buffer_offset_alignment);
-        let pages = vec![Page::new(guarded)?];
-        Ok(Self { pages, align: align.max(16) as usize })
-    }
-
-    /// Puts arguments down, and answers where they will be.
-    pub(crate) fn put(&mut self, bytes: &[u8], guarded: &Guarded) -> Result<Place, Bad> {
-        let len = bytes.len().next_multiple_of(16);
-        let has_room = |page: &Page| page.bytes.len() + len <= ARGS_BYTES;
-        if !self.pages.last().is_some_and(has_room) {
-            self.pages.push(Page::new(guarded)?);
-        }
-        let page = self.pages.last_mut().expect("there is a page by now");
-        let start = page.bytes.len();
-        page.bytes.extend_from_slice(bytes);
-        page.bytes.resize((start + len).next_multiple_of(self.align).min(ARGS_BYTES), 0);
-        Ok(Place { buffer: page.buffer.clone(), offset: start as u64, len: len as u64 })
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.pages.iter().all(|page| page.bytes.is_empty())
-    }
-
-    /// Returns where they end now.
-    pub(crate) fn mark(&self) -> Mark {
-        let last = self.pages.last().map_or(0, |page| page.bytes.len());
-        Mark { pages: self.pages.len(), last }
-    }
-
-    /// Forgets what was put down since.
-    pub(crate) fn back_to(&mut self, mark: Mark) {
-        self.pages.truncate(mark.pages);
-        if let Some(page) = self.pages.last_mut() {
-            page.bytes.truncate(mark.last);
-        }
-    }
-
-    /// Writes all of them, ahead of the next submission, and forgets them.
-    pub(crate) fn write(&mut self, guarded: &Guarded) {
-        for page in self.pages.iter().filter(|page| !page.bytes.is_empty()) {
-            guarded.queue.write_buffer(&page.buffer, 0, &page.bytes);
-        }
-        self.back_to(Mark { pages: 1, last: 0 });
-    }
-}
-
 /// The unit of WebGPU's own copies.
 pub(crate) const WORD: u64 = 4;
 /// The invocations of a workgroup of the passes.
@@ -357,6 +276,3 @@ const SCRATCH_BYTES: u64 = 1 << 20;
 const SCRATCH_LEN: u64 = SCRATCH_BYTES + 2 * WORD;
 /// What a device's driver keeps for itself.
 pub(crate) const INTERNAL_BYTES: u64 = SCRATCH_LEN + ARGS_BYTES as u64;
-const ARGS_BYTES: usize = 64 << 10;
-const ARGS_USAGES: BufferUsages =
-    BufferUsages::UNIFORM.union(BufferUsages::STORAGE).union(BufferUsages::COPY_DST);

@@ -7,7 +7,7 @@
 //! device that the program destroys may still run what it took. Any thread may call anything; no
 //! lock is held.
 
-use crate::driver::{Fault, Refusal};
+use crate::driver::{Fault, HandOver, Refusal};
 use crate::sync::{AtomicU64, BoxFuture, Mutex, Ordering, now_ns};
 use ::wgpu::{
     Buffer, BufferDescriptor, BufferUsages, CommandBuffer, Device, Error, ErrorFilter, MapMode,
@@ -33,18 +33,25 @@ pub(crate) struct Guarded {
 /// What a call came to that wgpu answered with an error.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Bad {
-    /// No room.
-    Room,
+    /// No room; for how many bytes, where that is known.
+    Room { asked_bytes: u64 },
     /// It was wrong.
     Wrong(Arc<str>),
 }
 
 impl Bad {
     /// Returns what a driver says of work that is bad: nothing of it ran.
-    pub(crate) fn rejected(self) -> Refusal {
+    pub(crate) fn answer(self) -> HandOver {
         match self {
-            Self::Room => Refusal::Rejected(Arc::from("no room on the device to encode this work")),
-            Self::Wrong(why) => Refusal::Rejected(why),
+            Self::Room { asked_bytes } => HandOver::Refused { asked_bytes },
+            Self::Wrong(why) => HandOver::Rejected(why),
+        }
+    }
+
+    fn of_buffer(self, asked_bytes: u64) -> Self {
+        match self {
+            Self::Room { .. } => Self::Room { asked_bytes },
+            Self::Wrong(why) => Self::Wrong(why),
         }
     }
 }
@@ -88,7 +95,9 @@ impl Guarded {
         let submit = || self.scoped(|| self.queue.submit(work));
         match catch_unwind(AssertUnwindSafe(submit)) {
             Ok(Ok(index)) => Ok(index),
-            Ok(Err(bad)) => Err(bad.rejected()),
+            Ok(Err(Bad::Wrong(why))) => Err(Refusal::Rejected(why)),
+            // wgpu ends a device that has no room for its own commands.
+            Ok(Err(Bad::Room { .. })) => Err(Refusal::Fault(self.lose("no room to submit work"))),
             Err(panic) => Err(Refusal::Fault(self.lose(&text_of(&*panic)))),
         }
     }
@@ -120,7 +129,8 @@ impl Guarded {
             buffer
         });
         // What a device without room makes is refused too.
-        let refused = refused.load(Ordering::Relaxed) == 1 && asked != Err(Bad::Room);
+        let has_room = !matches!(asked, Err(Bad::Room { .. }));
+        let refused = refused.load(Ordering::Relaxed) == 1 && has_room;
         if refused { Err(self.lose("the device was destroyed")) } else { Ok(()) }
     }
 
@@ -166,7 +176,7 @@ impl Guarded {
             let errors = [inside.await, wrong.await, room.await];
             match errors.into_iter().flatten().next_back() {
                 None => Ok(()),
-                Some(Error::OutOfMemory { .. }) => Err(Bad::Room),
+                Some(Error::OutOfMemory { .. }) => Err(Bad::Room { asked_bytes: 0 }),
                 Some(error) => Err(Bad::Wrong(Arc::from(one_line(&error.to_string())))),
             }
         });
@@ -183,7 +193,17 @@ impl Guarded {
         size: u64,
         usage: BufferUsages,
     ) -> Result<Buffer, Bad> {
-        self.scoped(|| self.unjudged_buffer(label, size, usage))
+        let made = self.scoped(|| self.unjudged_buffer(label, size, usage));
+        made.map_err(|bad| bad.of_buffer(size))
+    }
+
+    /// Makes a buffer to be copied from once, which the host writes at once.
+    pub(crate) fn mapped(&self, label: &str, size: u64) -> Result<Buffer, Bad> {
+        let usage = BufferUsages::MAP_WRITE | BufferUsages::COPY_SRC;
+        let label = Some(label);
+        let ask = BufferDescriptor { label, size, usage, mapped_at_creation: true };
+        let made = self.scoped(|| self.device.create_buffer(&ask));
+        made.map_err(|bad| bad.of_buffer(size))
     }
 
     /// Makes a buffer, of which a browser tells later whether there was room.

@@ -86,7 +86,7 @@ impl Kernel {
     /// Answers whether the code is right, once wgpu says.
     pub(crate) fn poll(&self, waker: &Waker) -> Poll<Result<(), Arc<str>>> {
         self.verdict.lock().poll(waker).map_err(|bad| match bad {
-            Bad::Room => Arc::from("no room on the device to load this code"),
+            Bad::Room { .. } => Arc::from("no room on the device to load this code"),
             Bad::Wrong(why) => why,
         })
     }

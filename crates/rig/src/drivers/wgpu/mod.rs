@@ -11,14 +11,17 @@
 //! | `memory` | regions, and their maps for the host |
 //! | `work` | the work of one value, encoded |
 //! | `edge` | copies and fills of any bytes |
+//! | `args` | arguments of passes and launches |
 //! | `kernel` | WGSL and its launches |
 //!
 //! Values run in the order of wgpu's one queue, a submission each. The host addresses no memory, or
 //! addresses it while it is mapped, as the options say. Metal counts failed work as complete, so a
-//! fault there is found late, or never (S2.9). Any thread may call anything, hand-overs one at a
+//! fault there is found late, or never (S2.9). wgpu refuses a buffer that finds no room, but ends a
+//! device that has none for its own commands. Any thread may call anything, hand-overs one at a
 //! time. A free drops the buffer; nothing is destroyed that somebody else may have.
 
 mod adapter;
+mod args;
 mod batch;
 mod commands;
 mod edge;
@@ -52,6 +55,7 @@ use crate::driver::{
     Load, Producer, Queue, Refusal, Region, Stopped, Work,
 };
 use crate::drivers::wgpu::adapter::shares_memory;
+use crate::drivers::wgpu::args::Followed;
 use crate::drivers::wgpu::batch::{Batch, Through};
 use crate::drivers::wgpu::edge::{INTERNAL_BYTES, WORD};
 use crate::drivers::wgpu::guarded::Guarded;
@@ -189,19 +193,32 @@ impl Gpu {
     }
 
     /// Takes a value's work: submits it, or lets it wait for others.
-    fn take(&self, value: u64, work: &Work<'_>) -> Result<(), Refusal> {
-        let encode = || self.encoder.encode(work, &self.table, &self.guarded);
-        if self.batch.is_on() && !work::is_open(work, &self.table) {
-            let _order = self.batch.in_order();
-            let encoded = encode()?;
-            return self.batch.add(value, encoded, self.through()).map_err(Refusal::Fault);
-        }
+    fn take(&self, value: u64, work: &Work<'_>) -> HandOver {
+        let waits = self.batch.is_on() && !work::is_open(work, &self.table);
+        let _order = waits.then(|| self.batch.in_order());
         // Nobody else hands anything over meanwhile, so nothing comes to wait.
-        self.batch.send(self.through()).map_err(Refusal::Fault)?;
-        let commands = encode()?.map(|encoded| encoded.finish(&self.guarded)).transpose()?;
-        let index = self.through().submit(commands)?;
-        self.line.handed_over(value, index, &self.guarded);
-        Ok(())
+        if !waits && let Err(fault) = self.batch.send(self.through()) {
+            return HandOver::Fault(fault);
+        }
+        let followed = if waits { Followed::Yes } else { Followed::No };
+        let encoded = match self.encoder.encode(work, &self.table, followed, &self.guarded) {
+            Ok(encoded) => encoded,
+            Err(bad) => return bad.answer(),
+        };
+        if waits {
+            return match self.batch.add(value, encoded, self.through()) {
+                Ok(()) => HandOver::Done,
+                Err(fault) => HandOver::Fault(fault),
+            };
+        }
+        match self.through().submit(encoded) {
+            Ok(index) => {
+                self.line.handed_over(value, index, &self.guarded);
+                HandOver::Done
+            }
+            Err(Refusal::Rejected(why)) => HandOver::Rejected(why),
+            Err(Refusal::Fault(fault)) => HandOver::Fault(fault),
+        }
     }
 }
 
@@ -340,16 +357,17 @@ impl Driver for Gpu {
             return HandOver::Fault(fault);
         }
         drop(self.guarded.take_unsaid());
-        match self.take(value, work) {
-            Ok(()) => {
-                self.line.judge(value, self.guarded.take_unsaid());
-                HandOver::Done
+        let answer = self.take(value, work);
+        match &answer {
+            HandOver::Done => self.line.judge(value, self.guarded.take_unsaid()),
+            HandOver::Rejected(_) | HandOver::Refused { .. } => {
+                if let Err(fault) = self.guarded.find_out() {
+                    return HandOver::Fault(fault);
+                }
             }
-            Err(Refusal::Rejected(why)) => {
-                self.guarded.find_out().map_or_else(HandOver::Fault, |()| HandOver::Rejected(why))
-            }
-            Err(Refusal::Fault(fault)) => HandOver::Fault(fault),
+            HandOver::Fault(_) => {}
         }
+        answer
     }
 
     fn rejected(&self, value: u64) -> Option<Arc<str>> {

@@ -5,13 +5,14 @@
 
 use crate::driver::{Access, Native, Op, Refusal, Span, Work};
 use crate::drivers::slab::Slab;
-use crate::drivers::wgpu::commands::{Command, Commands};
-use crate::drivers::wgpu::edge::{Args, Edges, Encoding, Place, WORD};
+use crate::drivers::wgpu::args::{Args, Followed};
+use crate::drivers::wgpu::commands::{Command, Commands, encoder};
+use crate::drivers::wgpu::edge::{Edges, Encoding, Place, WORD};
 use crate::drivers::wgpu::guarded::{Bad, Guarded};
 use crate::drivers::wgpu::kernel::{Given, Kernel};
 use crate::drivers::wgpu::memory::Table;
 use crate::sync::{MaybeSend, MaybeSync, Mutex};
-use ::wgpu::{Buffer, BufferUsages, CommandBuffer, CommandEncoder};
+use ::wgpu::{Buffer, BufferUsages, CommandBuffer, CommandEncoder, SubmissionIndex};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -88,16 +89,6 @@ pub(crate) enum Encoded {
     Alone(CommandBuffer),
 }
 
-impl Encoded {
-    /// Finishes the commands alone.
-    pub(crate) fn finish(self, guarded: &Guarded) -> Result<CommandBuffer, Refusal> {
-        match self {
-            Self::Sure(commands) => commands.finish(guarded).map_err(Bad::rejected),
-            Self::Alone(finished) => Ok(finished),
-        }
-    }
-}
-
 /// A program's own encoding.
 struct Encode(Box<dyn Encodes>);
 
@@ -128,23 +119,53 @@ impl Encoder {
         })
     }
 
-    /// Writes the arguments of what was encoded, ahead of its submission.
-    pub(crate) fn write_args(&self, guarded: &Guarded) -> Result<(), Bad> {
-        let mut args = self.args.lock();
-        if args.is_empty() {
-            return Ok(());
-        }
-        guarded.scoped(|| args.write(guarded))
+    /// Submits values behind the arguments that they use.
+    pub(crate) fn submit(
+        &self,
+        values: impl IntoIterator<Item = Encoded>,
+        guarded: &Guarded,
+    ) -> Result<SubmissionIndex, Refusal> {
+        // Recorded inside the submission's own scope: one scope costs more than most commands.
+        let commands = std::iter::once_with(|| self.record(values, guarded)).flatten();
+        guarded.submit(commands)
     }
 
-    /// Makes the commands of a value; none where it has no parts. The arguments of what is made
-    /// are still to be written.
+    fn record(
+        &self,
+        values: impl IntoIterator<Item = Encoded>,
+        guarded: &Guarded,
+    ) -> Vec<CommandBuffer> {
+        let mut args = self.args.lock();
+        let mut open = None;
+        if !args.is_empty() {
+            args.record(open.get_or_insert_with(|| encoder(guarded)));
+        }
+        drop(args);
+        let mut finished = Vec::new();
+        for value in values {
+            match value {
+                Encoded::Sure(commands) => {
+                    commands.record(open.get_or_insert_with(|| encoder(guarded)));
+                }
+                Encoded::Alone(commands) => {
+                    finished.extend(open.take().map(CommandEncoder::finish));
+                    finished.push(commands);
+                }
+            }
+        }
+        finished.extend(open.map(CommandEncoder::finish));
+        finished
+    }
+
+    /// Makes the commands of a value, and all that its submission needs room for; none where it has
+    /// no parts.
     pub(crate) fn encode(
         &self,
         work: &Work<'_>,
         table: &Table,
+        followed: Followed,
         guarded: &Guarded,
-    ) -> Result<Option<Encoded>, Refusal> {
+    ) -> Result<Option<Encoded>, Bad> {
         if work.parts.is_empty() {
             return Ok(None);
         }
@@ -156,6 +177,7 @@ impl Encoder {
             let mut parts = work.parts.iter();
             parts.try_for_each(|part| self.part(&part.op, work.spans, table, &mut to))?;
             commands.show(imported(work.spans, table));
+            args.provide(followed, guarded)?;
             Ok(commands)
         });
         // What a part said of itself is clearer than what wgpu made of it.
@@ -166,7 +188,7 @@ impl Encoder {
         if encoded.is_err() {
             args.back_to(before);
         }
-        encoded.map(Some).map_err(Bad::rejected)
+        encoded.map(Some)
     }
 
     fn part(

@@ -222,7 +222,9 @@ impl State {
                     Poll::Pending => return false,
                     Poll::Ready(Ok(())) => {}
                     Poll::Ready(Err(Bad::Wrong(why))) => wrong = Some(why),
-                    Poll::Ready(Err(Bad::Room)) => wrong = Some(Arc::from("no room to run it")),
+                    Poll::Ready(Err(Bad::Room { .. })) => {
+                        wrong = Some(Arc::from("no room to run it"))
+                    }
                 }
             }
             if let Some(why) = wrong {
