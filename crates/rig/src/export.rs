@@ -143,3 +143,32 @@ impl Drop for ExportClaim<'_> {
         }
     }
 }
+
+#[cfg(all(test, not(rig_loom)))]
+mod tests {
+    use crate::device::host;
+    use std::thread;
+
+    #[test]
+    fn s6_5_an_export_reaches_its_bytes_beside_accesses_and_after_all_handles() {
+        let buffer = host().create_buffer(16).unwrap();
+        let export = buffer.view(4, 8).unwrap().export().unwrap();
+        thread::scope(|threads| {
+            for byte in 1..3_u8 {
+                let export = &export;
+                threads.spawn(move || export.copy_in(4 * u64::from(byte - 1), &[byte; 4]));
+            }
+        });
+        // SAFETY: the threads have ended, and nothing else writes.
+        let seen = buffer.read(|bytes| (bytes[4..12].to_vec(), unsafe { export.bytes() }.to_vec()));
+        let wanted: Vec<u8> = [[1; 4], [2; 4]].concat();
+        assert_eq!(seen.unwrap(), (wanted.clone(), wanted));
+        buffer.free().unwrap();
+        drop(buffer);
+        // SAFETY: no handle is left.
+        unsafe { export.bytes_mut() }.fill(6);
+        let mut out = [0; 3];
+        export.copy_out(5, &mut out).unwrap();
+        assert_eq!(out, [6; 3]);
+    }
+}

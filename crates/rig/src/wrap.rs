@@ -145,3 +145,26 @@ impl<T: Pod + Sync> sealed::SealedShared for &'static [T] {
         shared(bytemuck::cast_slice(self), Box::new(()))
     }
 }
+
+#[cfg(all(test, not(rig_loom)))]
+mod tests {
+    use crate::device::host;
+    use crate::wrap::wrap_raw;
+    use std::sync::Arc;
+
+    #[test]
+    fn s4_4_raw_memory_is_reached_in_place_until_its_keeper_is_dropped() {
+        let mut memory: Box<[u8]> = Box::new([5; 24]);
+        let (start, len) = (memory.as_mut_ptr(), memory.len() as u64);
+        let keeper = Arc::new(());
+        // SAFETY: the box outlives the keeper's clone, and is not touched meanwhile.
+        let raw = unsafe { wrap_raw(start, len, Arc::clone(&keeper)) };
+        raw.view(3, 5).unwrap().write(|bytes| bytes.fill(9)).unwrap();
+        let seen = raw.read(|bytes| (bytes[2], bytes[7], bytes[8]));
+        assert_eq!(seen.unwrap(), (5, 9, 5));
+        drop(raw);
+        host().create_buffer(8).unwrap();
+        assert_eq!(Arc::strong_count(&keeper), 1);
+        assert_eq!(memory[7], 9);
+    }
+}
