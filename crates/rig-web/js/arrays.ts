@@ -1,13 +1,15 @@
 // Arrays by number: host memory outside wasm memory, and the ranges of mapped GPU buffers.
 
-import { misuse } from "./error.js";
-
 interface Entry {
   bytes: Uint8Array;
+  /** How many bytes there were when it came in. */
+  readonly length: number;
   /** How many scopes of programs have it open. */
   open: number;
+  /** How many exports hand it out. */
+  exports: number;
   /** Whether it is the program's own, which is never transferred. */
-  wrapped: boolean;
+  readonly wrapped: boolean;
 }
 
 /** The arrays of an instance. */
@@ -27,7 +29,7 @@ export class Arrays {
   /** Takes an array in; answers its number. */
   add(bytes: Uint8Array, wrapped: boolean): number {
     const at = this.#empty.pop() ?? this.#entries.length;
-    this.#entries[at] = { bytes, open: 0, wrapped };
+    this.#entries[at] = { bytes, length: bytes.byteLength, open: 0, exports: 0, wrapped };
     return at;
   }
 
@@ -37,52 +39,111 @@ export class Arrays {
   }
 
   length(array: number): number {
-    return this.#entry(array).bytes.byteLength;
+    return this.#entry(array).length;
   }
 
-  /** Returns part of an array. */
-  part(array: number, offset: number, length: number): Uint8Array {
+  /** Returns part of an array; none where the program took the bytes away. */
+  part(array: number, offset: number, length: number): Uint8Array | undefined {
     const { bytes } = this.#entry(array);
-    return bytes.subarray(offset, offset + length);
+    return this.isGone(array) ? undefined : bytes.subarray(offset, offset + length);
   }
 
-  /** Whether the program detached an array that is its own. */
-  isDetached(array: number, length: number): boolean {
-    return this.#entry(array).bytes.byteLength !== length;
+  /** Copies between two arrays. Bytes that the program took away are neither read nor written. */
+  copy(src: number, srcAt: number, dst: number, dstAt: number, length: number): void {
+    const [from, to] = [this.part(src, srcAt, length), this.part(dst, dstAt, length)];
+    if (from) to?.set(from);
+  }
+
+  /** Whether the program took the bytes of an array away: transferred it, or changed its length. */
+  isGone(array: number): boolean {
+    const entry = this.#entries[array];
+    return entry !== undefined && entry.bytes.byteLength !== entry.length;
   }
 
   /**
    * Gives `f` part of an array for its synchronous run. Afterwards no view of it is left: the bytes
-   * move to a new array, unless they are the program's own or an outer scope goes on. Where `f` took
-   * the bytes away, `gone` is called.
+   * move to a new array, unless they are the program's own, exported, or an outer scope goes on.
    */
-  scope<R>(array: number, offset: number, length: number, f: (bytes: Uint8Array) => R, gone: () => void): R {
+  scope<R>(array: number, offset: number, length: number, f: (bytes: Uint8Array) => R): R {
     const entry = this.#entry(array);
-    const { buffer, byteLength, byteOffset } = entry.bytes;
+    const { buffer, byteOffset } = entry.bytes;
     entry.open += 1;
     try {
       return f(new Uint8Array(buffer, byteOffset + offset, length));
     } finally {
       entry.open -= 1;
-      if (byteLength > 0 && entry.bytes.byteLength === 0) {
-        gone();
-      } else if (entry.open === 0 && !entry.wrapped && byteLength > 0) {
-        entry.bytes = new Uint8Array(moved(buffer as ArrayBuffer));
-      }
+      this.#close(array, entry);
     }
+  }
+
+  /** Returns part of an array for an export, until {@link Arrays.unexport}. */
+  export(array: number, offset: number, length: number): Uint8Array {
+    const entry = this.#entry(array);
+    entry.exports += 1;
+    return new Uint8Array(entry.bytes.buffer, entry.bytes.byteOffset + offset, length);
+  }
+
+  /** Ends an export: of the last one, no view of the array is left. */
+  unexport(array: number): void {
+    const entry = this.#entry(array);
+    entry.exports -= 1;
+    this.#close(array, entry);
+  }
+
+  /** Moves the bytes to a new array, where nobody is left who may have the old one. */
+  #close(array: number, entry: Entry): void {
+    if (entry.open > 0 || entry.exports > 0 || entry.wrapped || this.isGone(array)) return;
+    entry.bytes = new Uint8Array(moved(entry.bytes.buffer as ArrayBuffer));
   }
 
   #entry(array: number): Entry {
     const entry = this.#entries[array];
-    if (entry === undefined) throw misuse("array", "Dead", `array ${array} is gone`);
+    if (entry === undefined) throw new Error(`array ${array} is gone`);
     return entry;
   }
 }
 
-type Movable = ArrayBuffer & { transferToFixedLength?(): ArrayBuffer };
+type Movable = ArrayBuffer & {
+  transfer?(length?: number): ArrayBuffer;
+  transferToFixedLength?(): ArrayBuffer;
+};
 
 /** Moves the bytes of a buffer to a new one, without a copy; the old one is detached. */
 function moved(buffer: Movable): ArrayBuffer {
   if (buffer.transferToFixedLength) return buffer.transferToFixedLength();
   return structuredClone(buffer, { transfer: [buffer] });
+}
+
+/**
+ * Whether the engine keeps a buffer from being transferred, as it does with wasm memory. Asks for
+ * a transfer that fails in any case, and changes nothing: engines look for this ahead of the rest.
+ */
+export function isPinned(buffer: ArrayBufferLike): boolean {
+  // Some engines freeze shared wasm memory; it never detaches either way.
+  if (!(buffer instanceof ArrayBuffer)) return Object.isFrozen(buffer);
+  const refusal = (ask: () => unknown) => {
+    try {
+      ask();
+      return undefined;
+    } catch (e) {
+      return e as Error;
+    }
+  };
+  const twice = { transfer: [buffer, buffer] };
+  if (isNode()) {
+    // Node leaves the buffer out of what it transfers, and then finds no duplicate.
+    return !/duplicate/i.test(String(refusal(() => structuredClone(undefined, twice))));
+  }
+  // In Firefox and by the specification, ahead of the length.
+  const length = refusal(() => (buffer as Movable).transfer?.(Number.MAX_SAFE_INTEGER));
+  // In Chromium, ahead of duplicates; in this one of all that transfer.
+  const { EncodedVideoChunk: Chunk } = globalThis as { EncodedVideoChunk?: new (o: object) => object };
+  const chunk = { type: "key", timestamp: 0, data: new Uint8Array(1), ...twice };
+  const again = refusal(() => Chunk && new Chunk(chunk));
+  return length instanceof TypeError || /cannot detach/i.test(String(again));
+}
+
+/** Whether this is Node. */
+export function isNode(): boolean {
+  return Boolean((globalThis as { process?: { versions?: { node?: string } } }).process?.versions?.node);
 }

@@ -1,20 +1,42 @@
 // Buffers: handles of bytes on a device.
 
-import type { Device, Point } from "./device.js";
-import { callable, instance, integer, misuse, unsupported } from "./error.js";
+import { type Device, indexOf, type Point } from "./device.js";
+import { arrayOf, bytesOf, callable, instance, integer, options } from "./check.js";
+import { dead, misuse, unsupported } from "./error.js";
+import { Export } from "./export.js";
 import type { Instance, Wait } from "./instance.js";
 
 /** Bytes in memory. */
 export type Bytes = ArrayBufferView | ArrayBuffer;
 /** Part of a buffer, in bytes. */
-export type Range = { offset?: number; length?: number };
+export type Range = {
+  /** Where it starts; 0 by default. */
+  offset?: number;
+  /** How long it is; what is left by default. */
+  length?: number;
+};
 /** A class of typed arrays. */
-export type TypedCtor<T> = { new (count: number): T; readonly BYTES_PER_ELEMENT: number };
+export type TypedCtor<T> = {
+  /** Makes one of so many elements. */
+  new (count: number): T;
+  /** The bytes of an element. */
+  readonly BYTES_PER_ELEMENT: number;
+};
 /** A GPU buffer and a range of it. */
 export interface Lent {
+  /** The GPU buffer. */
   readonly buffer: GPUBuffer;
+  /** Where the range starts in it. */
   readonly offset: number;
+  /** The bytes of the range. */
   readonly size: number;
+}
+/** The points that memory remembers. */
+export interface Stamps {
+  /** The point of the last write; null before any. */
+  readonly write: Point | null;
+  /** The point of the last use on each device, writes included. */
+  readonly uses: readonly Point[];
 }
 /** Keeps the host from writing a buffer's memory until it is released. */
 export interface Claim extends Disposable {
@@ -22,7 +44,10 @@ export interface Claim extends Disposable {
   release(): void;
 }
 
-/** What a buffer is made of, which does not change. */
+/**
+ * What a buffer is made of, which does not change.
+ * @internal
+ */
 export interface Made {
   readonly instance: Instance;
   readonly device: Device;
@@ -32,10 +57,8 @@ export interface Made {
   readonly label: string;
   /** The bytes that its device's pacing counted for it; 0 for views, borrows and wrapped memory. */
   readonly counted: number;
-  /** The number of the program's own array, where it wraps one; else 0. */
-  readonly array: number;
-  /** How long that array was. */
-  readonly arrayLength: number;
+  /** The number of the array that holds its bytes, or 0; asked for where it is not known. */
+  readonly array?: number;
 }
 
 /**
@@ -44,12 +67,15 @@ export interface Made {
  */
 export class Buffer {
   readonly #made: Made;
+  readonly #array: number;
   #number: number;
 
   /** @internal Buffers are made by devices. */
   constructor(made: Made) {
     this.#made = made;
     this.#number = made.number;
+    const isHere = made.device.facts.hostAddressed;
+    this.#array = made.array ?? (isHere ? made.instance.look((e) => e.array_of(made.number)) : 0);
     made.instance.dropped.watch(this, made.number);
   }
 
@@ -76,12 +102,12 @@ export class Buffer {
   /** Whether it can be used: `dead` once its memory was freed, `disposed` once its handle was. */
   get state(): "live" | "dead" | "disposed" {
     if (this.#number === 0) return "disposed";
-    if (this.#isDetached()) return "dead";
+    if (this.#isGone() || this.#made.instance.dead) return "dead";
     return this.#made.instance.call((e) => e.is_dead(this.#number)) ? "dead" : "live";
   }
 
   /** Returns the points that its memory remembers. */
-  stamps(): { write: Point | null; uses: Point[] } {
+  stamps(): Stamps {
     const { instance: rig, device } = this.#made;
     const number = this.#live("stamps");
     rig.call((e) => e.stamps(number));
@@ -107,66 +133,61 @@ export class Buffer {
   /** Promises a fresh typed array with the bytes of a range, from any buffer. */
   async toArray<T extends ArrayBufferView>(type: TypedCtor<T>, o?: Range & Wait): Promise<T> {
     callable("toArray", "type", type);
+    const { offset, length } = this.#range("toArray", o);
     const number = this.#live("toArray");
-    const offset = integer("toArray", "offset", o?.offset ?? 0);
-    const length = integer("toArray", "length", o?.length ?? Math.max(this.size - offset, 0));
-    const element = type.BYTES_PER_ELEMENT;
-    if (length % element !== 0) {
-      const text = `${length} bytes are not a whole number of elements of ${element}`;
-      throw misuse("toArray", "PartialElement", text);
-    }
     this.#inRange("toArray", offset, length);
-    const out = new type(length / element);
-    await this.#blit(number, offset, bytesOf(out), 0, o);
+    const out = arrayOf("toArray", type, length);
+    await this.#blit("toArray", { number, offset, bytes: bytesOf("toArray", "type", out), into: 0 }, o);
     return out;
   }
 
   /** Copies bytes from `offset` on into a typed array of the program, and promises that. */
   async blitTo<T extends ArrayBufferView>(out: T, o?: { offset?: number } & Wait): Promise<T> {
+    if (!ArrayBuffer.isView(out)) throw misuse("blitTo", "Option", "out is no typed array");
+    const bytes = bytesOf("blitTo", "out", out);
+    const { offset } = this.#range("blitTo", o);
     const number = this.#live("blitTo");
-    const offset = integer("blitTo", "offset", o?.offset ?? 0);
-    const bytes = bytesOf(view("blitTo", "out", out));
     this.#inRange("blitTo", offset, bytes.length);
-    await this.#blit(number, offset, bytes, 0, o);
+    await this.#blit("blitTo", { number, offset, bytes, into: 0 }, o);
     return out;
   }
 
   /** Copies bytes into the buffer, from `offset` on. They are taken before this returns. */
   async blitFrom(data: Bytes, o?: { offset?: number } & Wait): Promise<void> {
+    const bytes = bytesOf("blitFrom", "data", data);
+    const { offset } = this.#range("blitFrom", o);
     const number = this.#live("blitFrom");
-    const offset = integer("blitFrom", "offset", o?.offset ?? 0);
-    const whole = data instanceof ArrayBuffer ? new Uint8Array(data) : view("blitFrom", "data", data);
-    const bytes = bytesOf(whole);
     this.#inRange("blitFrom", offset, bytes.length);
-    await this.#blit(number, offset, bytes.slice(), 1, o);
+    await this.#blit("blitFrom", { number, offset, bytes: bytes.slice(), into: 1 }, o);
   }
 
   /** Sets every byte of a range. */
   async fill(byte: number, o?: Range & Wait): Promise<void> {
-    const number = this.#live("fill");
     if (integer("fill", "byte", byte) > 255) {
       throw misuse("fill", "Option", `byte is ${byte}, which is not 0 to 255`);
     }
-    const offset = integer("fill", "offset", o?.offset ?? 0);
-    const length = integer("fill", "length", o?.length ?? Math.max(this.size - offset, 0));
+    const { offset, length } = this.#range("fill", o);
+    const number = this.#live("fill");
     const done = () => undefined;
     await this.#made.instance.wait((e, t) => e.fill(t, number, offset, length, byte), done, o);
+    this.checkThere("fill");
   }
 
   /** Returns a buffer over part of this one. */
   view(offset: number, length?: number): Buffer {
-    const number = this.#live("view");
     integer("view", "offset", offset);
     const size = integer("view", "length", length ?? Math.max(this.size - offset, 0));
+    const number = this.#live("view");
     const made = this.#made.instance.call((e) => e.view(number, offset, size));
     return this.#other({ number: made, size, offset: this.offset + offset });
   }
 
   /** Returns a buffer on another device over the same bytes, without a copy, or null. */
   borrow(device: Device): Buffer | null {
+    const { instance: rig } = this.#made;
+    const index = indexOf("borrow", "device", device, rig);
     const number = this.#live("borrow");
-    const index = device.index;
-    const made = this.#made.instance.call((e) => e.borrow(index, number));
+    const made = rig.call((e) => e.borrow(index, number));
     return made === 0 ? null : this.#other({ number: made, device });
   }
 
@@ -174,12 +195,27 @@ export class Buffer {
   claimRead(): Claim {
     const number = this.#live("claimRead");
     const { instance: rig } = this.#made;
-    let claim = rig.call((e) => e.claim_read(number));
+    let kept = rig.call((e) => e.claim_read(number));
     const release = () => {
-      if (claim !== 0) rig.call((e) => e.release(claim));
-      claim = 0;
+      if (kept !== 0) rig.dropKept(kept);
+      kept = 0;
     };
-    return { release, [Symbol.dispose]: release };
+    const claim = { release, [Symbol.dispose]: release };
+    rig.dropped.watch(claim, -kept);
+    return claim;
+  }
+
+  /**
+   * Waits for every use, and hands the bytes out, outside the claims for good. Memory that the host
+   * does not address is `Unsupported`.
+   */
+  async export(o?: Wait): Promise<Export> {
+    options("export", o);
+    const number = this.#live("export");
+    const { instance: rig } = this.#made;
+    type Place = [number, number, number];
+    const made = (kept: number, text: string) => new Export(rig, kept, JSON.parse(text) as Place);
+    return rig.wait((e, t) => e.export(t, number), made, o);
   }
 
   /**
@@ -191,13 +227,16 @@ export class Buffer {
     const { instance: rig, device } = this.#made;
     if (!device.gpu) throw unsupported(device.name, "lend: this memory is no GPU buffer");
     const lent = rig.call((e) => e.lend(number));
+    device.lends(lent);
     return this.#lentBy(device, lent, "lend");
   }
 
   /** Ends all buffers of the allocation now. They are dead then, and say so. */
   free(): void {
+    const { instance: rig } = this.#made;
+    if (rig.dead) return;
     const number = this.#live("free");
-    this.#made.instance.call((e) => e.free(number));
+    rig.call((e) => e.free(number));
     this.#uncount();
   }
 
@@ -206,17 +245,30 @@ export class Buffer {
     if (this.#number === 0) return;
     const number = this.#number;
     this.#number = 0;
-    this.#made.instance.call((e) => e.drop_buffer(number));
+    this.#made.instance.event((e) => e.drop_buffer(number));
     this.#uncount();
   }
 
+  /** Drops this handle, as `using` does. */
   [Symbol.dispose](): void {
     this.dispose();
   }
 
-  /** @internal The number, for a call of another class. */
-  numberFor(call: string): number {
-    return this.#live(call);
+  /** @internal The number, for a call of another class of an instance. */
+  numberIn(rig: Instance, call: string, name: string): number {
+    if (this.#made.instance === rig) return this.#live(call);
+    throw misuse(call, "Option", `${name} is of another instance of rig`);
+  }
+
+  /** @internal Fails if the program took the bytes away while a call ran. */
+  checkThere(call: string): void {
+    if (this.#isGone()) throw dead(call, "detached");
+  }
+
+  /** @internal Returns the buffer that its memory was taken over by. */
+  takenOver(number: number): Buffer {
+    const { array: _, ...made } = this.#made;
+    return new Buffer({ ...made, number, offset: 0, counted: 0 });
   }
 
   /** @internal The GPU buffer for a submission's commands, without lending it. */
@@ -234,6 +286,7 @@ export class Buffer {
 
   async #access<R>(call: string, write: number, f: (bytes: Uint8Array) => R, o?: Wait): Promise<R> {
     callable(call, "f", f);
+    options(call, o);
     const { instance: rig } = this.#made;
     const live = this.#live(call);
     // The call goes on if the handle is disposed meanwhile.
@@ -245,24 +298,21 @@ export class Buffer {
         if (access !== 0) return this.#run(call, own, access, f);
       }
     } finally {
-      rig.call((e) => e.drop_buffer(own));
+      rig.event((e) => e.drop_buffer(own));
     }
   }
 
   #run<R>(call: string, own: number, access: number, f: (bytes: Uint8Array) => R): R {
     const { instance: rig } = this.#made;
     const [array, offset, length] = JSON.parse(rig.answer) as [number, number, number];
-    let isGone = false;
-    const gone = () => {
-      isGone = true;
-    };
     let value: R;
     try {
-      value = array === 0 ? f(new Uint8Array(0)) : rig.arrays.scope(array, offset, length, f, gone);
+      if (array !== 0 && rig.arrays.isGone(array)) throw dead(call, "detached");
+      value = array === 0 ? f(new Uint8Array(0)) : rig.arrays.scope(array, offset, length, f);
     } finally {
-      rig.call((e) => e.end_access(access));
+      rig.dropKept(access);
       // Its bytes are the program's now; nothing finds them here any more.
-      if (isGone) rig.call((e) => e.free(own));
+      if (array !== 0 && rig.arrays.isGone(array)) this.#lose(own);
     }
     if (typeof (value as { then?: unknown } | null)?.then === "function") {
       Promise.resolve(value).catch(() => undefined);
@@ -271,12 +321,33 @@ export class Buffer {
     return value;
   }
 
-  #blit(number: number, offset: number, bytes: Uint8Array, into: number, o?: Wait): Promise<void> {
-    const { instance: rig } = this.#made;
+  /** Ends the buffers of memory whose bytes the program took away. */
+  #lose(own: number): void {
+    try {
+      this.#made.instance.call((e) => e.free(own));
+    } catch {
+      // Dead already, or kept by what says so itself.
+    }
+  }
+
+  async #blit(call: string, { number, offset, bytes, into }: Blit, o?: Wait): Promise<void> {
+    const { instance: rig, device } = this.#made;
+    const { length } = bytes;
     const start = (e: import("./instance.js").Exports, ticket: number) => {
       e.blit(ticket, number, offset, rig.arrays.add(bytes, true), into);
     };
-    return rig.wait(start, () => undefined, o);
+    const written = into === 0 ? device.writeOf(number) : 0;
+    await rig.wait(start, () => undefined, o);
+    this.checkThere(call);
+    if (bytes.length !== length) throw misuse(call, "Detached", "the array was taken away meanwhile");
+    device.checkWritten(call, written);
+  }
+
+  /** Checks and returns a range of the buffer. */
+  #range(call: string, o: (Range & Wait) | undefined): { offset: number; length: number } {
+    const { offset = 0, length } = options(call, o);
+    integer(call, "offset", offset);
+    return { offset, length: integer(call, "length", length ?? Math.max(this.size - offset, 0)) };
   }
 
   #inRange(call: string, offset: number, length: number): void {
@@ -285,17 +356,17 @@ export class Buffer {
   }
 
   #other(changed: Partial<Made>): Buffer {
-    return new Buffer({ ...this.#made, counted: 0, ...changed });
+    return new Buffer({ ...this.#made, array: this.#array, counted: 0, ...changed });
   }
 
-  #isDetached(): boolean {
-    const { array, arrayLength, instance: rig } = this.#made;
-    return array !== 0 && rig.arrays.isDetached(array, arrayLength);
+  /** Whether the program took the bytes away. */
+  #isGone(): boolean {
+    return this.#array !== 0 && this.#made.instance.arrays.isGone(this.#array);
   }
 
   #live(call: string): number {
     if (this.#number === 0) throw misuse(call, "Disposed", "the buffer is disposed");
-    if (this.#isDetached()) throw misuse(call, "Dead", "the buffer is dead: detached");
+    this.checkThere(call);
     return this.#number;
   }
 
@@ -304,19 +375,15 @@ export class Buffer {
   }
 }
 
-/** Checks that something is a buffer of this package, and returns its number. */
-export function numberOf(call: string, name: string, buffer: unknown): number {
-  return instance(call, name, buffer, Buffer).numberFor(call);
+interface Blit {
+  readonly number: number;
+  readonly offset: number;
+  readonly bytes: Uint8Array;
+  /** Whether the bytes go into the buffer: 0 or 1. */
+  readonly into: number;
 }
 
-/** Returns the bytes of a typed array. */
-export function bytesOf(view: ArrayBufferView): Uint8Array {
-  return new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
-}
-
-function view<T>(call: string, name: string, value: T): T & ArrayBufferView {
-  if (!ArrayBuffer.isView(value)) {
-    throw misuse(call, "Option", `${name} is no typed array`);
-  }
-  return value as T & ArrayBufferView;
+/** @internal Checks that something is a buffer of an instance, and returns its number. */
+export function numberOf(call: string, name: string, buffer: unknown, rig: Instance): number {
+  return instance(call, name, buffer, Buffer).numberIn(rig, call, name);
 }

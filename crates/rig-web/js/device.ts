@@ -1,57 +1,132 @@
 // Devices: stores of bytes with a timeline, and what is submitted to them.
 
-import { Buffer, numberOf, type Lent } from "./buffer.js";
+import { Buffer, type Lent, numberOf, type Range } from "./buffer.js";
 import { eventLoopTurn, Pacing } from "./collector.js";
-import { callable, instance, integer, labelOf, misuse, RigError, type Told, unsupported } from "./error.js";
+import { budgetOf, callable, has, instance, integer, options } from "./check.js";
+import { type LabelTotal, lost, misuse, RigError, type SiteTotal, type Told, unsupported } from "./error.js";
 import type { Gpu } from "./gpu.js";
-import type { Instance, Wait } from "./instance.js";
+import { type Exports, type Instance, raced, type Wait } from "./instance.js";
 import { Kernel } from "./kernel.js";
 
 /** A device and a value of its timeline. */
 export interface Point {
+  /** The device. */
   readonly device: Device;
+  /** The value: which of its submissions, from 1. */
   readonly value: number;
 }
 /** What became of cached memory, in bytes. */
 export interface Returned {
+  /** What went back to the driver. */
   readonly returned: number;
   /** What follows once its device is done with it. */
   readonly pending: number;
 }
-/** A name for people, in reports and errors. */
-export type Label = { label?: string };
+/** What has a name for people. */
+export type Label = {
+  /** The name, for reports, statistics and errors. */
+  label?: string;
+};
+/** What a submission names of buffers. */
+export interface Uses {
+  /** What it reads. */
+  reads?: readonly Buffer[];
+  /** What it writes, and may read. */
+  writes?: readonly Buffer[];
+}
 /** What a submission reads, writes and follows. */
-export interface SubmitOptions extends Label {
-  reads?: Buffer[];
-  writes?: Buffer[];
-  after?: Point[];
+export interface SubmitOptions extends Label, Uses {
+  /** Points of other devices that it comes after. */
+  after?: readonly Point[];
 }
 /** What a submission's commands are encoded with. */
 export interface Pass {
+  /** The encoder that the submission finishes. */
   readonly encoder: GPUCommandEncoder;
   /** Returns the GPU buffer of one of the submission's buffers, for these commands alone. */
   buffer(b: Buffer): Lent;
 }
 /** What a device is, fixed when it opened. Sizes are bytes. */
 export interface Facts {
+  /** The hardware's name. */
   readonly architecture: string;
+  /** The kind of device: `host`, `memory` or `web`. */
   readonly driver: string;
+  /** The budget that it opens with. */
   readonly defaultBudget: number;
+  /** The largest allocation. */
   readonly largest: number;
+  /** The most bytes that a copy moves at once. */
   readonly piece: number;
+  /** The multiple that its memory is allocated in. */
   readonly grain: number;
+  /** Whether `read`, `write` and `export` reach its memory. */
   readonly hostAddressed: boolean;
 }
-/** Statistics, as plain data: counts, bytes, nanoseconds. */
-export type Stats = Readonly<Record<string, unknown>>;
+/** The statistics of one device, or of all together: counts, bytes, nanoseconds. */
+export interface Counters {
+  /** The device's name. */
+  readonly name: string;
+  /** The budget; `Infinity` is unbounded. */
+  readonly budgetBytes: number;
+  /** The bytes that it pays for: those of the next five together. */
+  readonly heldBytes: number;
+  /** Bytes in buffers that somebody can reach. */
+  readonly liveBytes: number;
+  /** Bytes on their way back: unreachable, and waiting for the work that used them. */
+  readonly returningBytes: number;
+  /** Bytes waiting for reuse. */
+  readonly cachedBytes: number;
+  /** Bytes that copies pass through. */
+  readonly stagingBytes: number;
+  /** Bytes of page-locked memory; none in browsers. */
+  readonly pinnedBytes: number;
+  /** Bytes lent to the page and without handles since; not among those held. */
+  readonly givenAwayBytes: number;
+  /** The most bytes held so far. */
+  readonly peakHeldBytes: number;
+  /** The most bytes live so far. */
+  readonly peakLiveBytes: number;
+  /** Buffers asked for, those that failed too. */
+  readonly requestedCount: number;
+  /** Their bytes, as asked for. */
+  readonly requestedBytes: number;
+  /** Buffers freed, or that nobody could reach any more. */
+  readonly returnedCount: number;
+  /** Their bytes, as asked for. */
+  readonly returnedBytes: number;
+  /** Allocations that the driver made. */
+  readonly actualCount: number;
+  /** Their bytes. */
+  readonly actualBytes: number;
+  /** Allocations that the driver took back. */
+  readonly freedCount: number;
+  /** Their bytes. */
+  readonly freedBytes: number;
+  /** Requests by what served them: the cache at once, the driver at once, and each of them after a round. */
+  readonly kindCounts: readonly [number, number, number, number];
+  /** Nanoseconds in drivers, to allocate and to free. */
+  readonly driverNs: number;
+  /** Nanoseconds in rig's own work on allocations. */
+  readonly totalNs: number;
+}
+/** The statistics of one device, with what is live on it: plain data. */
+export interface DeviceStats extends Counters {
+  /** The 10 greatest live totals by label, greatest first: what is kept that should have gone. */
+  readonly labels: readonly LabelTotal[];
+  /** Live totals by the place that made them; only with `init({ tracePool: true })`. */
+  readonly sites: readonly SiteTotal[];
+}
 
-/** What a device is made of. */
+/**
+ * What a device is made of.
+ * @internal
+ */
 export interface Opened {
   readonly instance: Instance;
   readonly index: number;
   readonly name: string;
   readonly gpu: Gpu | null;
-  readonly pacing: boolean;
   /** Returns a device by its index. */
   of(index: number): Device;
 }
@@ -62,6 +137,8 @@ export class Device extends EventTarget {
   readonly #pacing: Pacing | null;
   readonly #awaited = new Set<number>();
   readonly #logged = new Set<string>();
+  /** The numbers that were asked for last: what the device answers once its instance has ended. */
+  readonly #numbers: number[] = [0, 0, 0, 0, 0];
   #listens = false;
   /** Settles with why the device is lost; never rejects. */
   readonly lost: Promise<RigError>;
@@ -72,16 +149,19 @@ export class Device extends EventTarget {
   constructor(opened: Opened) {
     super();
     this.#opened = opened;
-    this.#pacing = opened.pacing ? new Pacing() : null;
-    const { instance: rig, index, gpu } = opened;
+    const { instance: rig, index, name, gpu } = opened;
+    this.#pacing = rig.settings.pacing ? new Pacing() : null;
     rig.call((e) => e.facts(index));
     this.facts = JSON.parse(rig.answer) as Facts;
     const read = (_: number, text: string) => new RigError(JSON.parse(text) as Told);
-    this.lost = rig.quietly((e, t) => e.lost(t, index), read).catch((e: RigError) => e);
+    // Rejected by the end of the instance alone.
+    const ended = (e: RigError) => lost(name, e.why ?? e.message);
+    this.lost = rig.quietly((e, t) => e.lost(t, index), read).catch(ended);
     void this.lost.then((error) => this.dispatchEvent(new CustomEvent("lost", { detail: error })));
     if (gpu) gpu.onRejection = (value, why) => this.#rejected(value, why);
   }
 
+  /** Listens, to `error` and `lost` above all: both come as a `CustomEvent` of a {@link RigError}. */
   override addEventListener(...args: Parameters<EventTarget["addEventListener"]>): void {
     this.#listens ||= args[0] === "error";
     super.addEventListener(...args);
@@ -103,7 +183,7 @@ export class Device extends EventTarget {
   }
 
   set budget(bytes: number) {
-    if (bytes !== Infinity) integer("budget", "budget", bytes);
+    budgetOf("budget", bytes);
     this.#opened.instance.call((e) => e.set_budget(this.index, bytes));
   }
 
@@ -133,11 +213,13 @@ export class Device extends EventTarget {
    */
   async createBuffer(size: number, o?: Wait & Label): Promise<Buffer> {
     integer("createBuffer", "size", size);
-    const label = labelOf("createBuffer", o);
+    const { label = "" } = options("createBuffer", o);
     const { instance: rig } = this.#opened;
+    const site = rig.settings.tracePool ? callSite() : "";
     const number = await rig.wait(
       (e, ticket) => {
         if (label) rig.putText(label);
+        if (site) rig.putSite(site);
         e.create(ticket, this.index, size);
       },
       (number) => number,
@@ -154,29 +236,48 @@ export class Device extends EventTarget {
    */
   createBufferNow(size: number, o?: Label): Buffer {
     integer("createBufferNow", "size", size);
-    const label = labelOf("createBufferNow", o);
+    const { label = "" } = options("createBufferNow", o);
     const { instance: rig } = this.#opened;
+    const site = rig.settings.tracePool ? callSite() : "";
     const number = rig.call((e) => {
       if (label) rig.putText(label);
+      if (site) rig.putSite(site);
       return e.create_now(this.index, size);
     });
     this.#paced(size);
     return this.#made(number, size, label);
   }
 
-  /** Makes a buffer of a GPU buffer of the page, without a copy. It is charged to no budget. */
-  wrapGpu(buffer: GPUBuffer, o?: Label): Buffer {
+  /**
+   * Makes a buffer of a GPU buffer of the page, or of a range of it, without a copy. It is charged
+   * to no budget, and the GPU buffer is never destroyed.
+   */
+  wrapGpu(buffer: GPUBuffer, o?: Range & Label): Buffer {
+    has("wrapGpu", "buffer", buffer, "GPUBuffer", "mapAsync", "destroy", "size", "usage");
+    const { offset = 0, length, label = "" } = options("wrapGpu", o);
+    integer("wrapGpu", "offset", offset);
+    const { size } = buffer;
+    integer("wrapGpu", "length", length ?? Math.max(size - offset, 0));
     const { instance: rig, gpu } = this.#opened;
     if (!gpu) throw unsupported(this.name, "this is no GPU device");
-    const label = labelOf("wrapGpu", o);
-    const size = integer("wrapGpu", "the size of buffer", buffer?.size);
     const number = rig.call((e) => e.wrap_gpu(this.index, gpu.wrap(buffer), size));
-    return this.#buffer({ number, size, label, counted: 0 });
+    const whole = this.#buffer({ number, size, label, counted: 0 });
+    if (offset === 0 && (length ?? size) === size) return whole;
+    try {
+      return whole.view(offset, length);
+    } finally {
+      whole.dispose();
+    }
   }
 
   /** Compiles WGSL to a kernel. */
-  async kernel(wgsl: string, o?: Label & { entryPoint?: string }): Promise<Kernel> {
+  async kernel(wgsl: string, o?: Label & Wait & { entryPoint?: string }): Promise<Kernel> {
+    return raced(this.#kernel(wgsl, o), options("kernel", o));
+  }
+
+  async #kernel(wgsl: string, o?: Label & { entryPoint?: string }): Promise<Kernel> {
     const { gpu, instance: rig, index } = this.#opened;
+    Kernel.check(wgsl, o);
     if (!gpu) throw unsupported(this.name, "this is no GPU device");
     try {
       return await Kernel.of(this, gpu, wgsl, o);
@@ -213,7 +314,7 @@ export class Device extends EventTarget {
     const { list, commands } = this.#encoded("submitWhenReady", o, encode);
     const { instance: rig, gpu } = this.#opened;
     try {
-      const start = (e: import("./instance.js").Exports, ticket: number) => {
+      const start = (e: Exports, ticket: number) => {
         rig.putList(list);
         e.submit_when_ready(ticket, this.index, commands);
       };
@@ -224,16 +325,21 @@ export class Device extends EventTarget {
   }
 
   /** Notes that work which the page just queued itself uses these buffers. */
-  recordUse(o: { reads?: Buffer[]; writes?: Buffer[] }): Point {
-    return this.submit(o);
+  recordUse(o: Uses): Point {
+    const { reads = [], writes = [] } = options("recordUse", o);
+    return this.submit({ reads, writes });
   }
 
   /** Waits until a point or a value of this device is reached. */
   async wait(p: Point | number, o?: Wait): Promise<void> {
-    const value = integer("wait", "value", typeof p === "number" ? p : p?.value);
-    if (typeof p !== "number" && p.device !== this) return p.device.wait(value, o);
-    this.#awaited.add(value);
     const { instance: rig } = this.#opened;
+    const value = integer("wait", "value", typeof p === "number" ? p : p?.value);
+    options("wait", o);
+    if (typeof p !== "number") {
+      indexOf("wait", "the device of the point", p.device, rig);
+      if (p.device !== this) return p.device.wait(value, o);
+    }
+    this.#awaited.add(value);
     await rig.wait((e, t) => e.wait(t, this.index, value), () => undefined, o);
   }
 
@@ -247,22 +353,29 @@ export class Device extends EventTarget {
     return this.#giveBack(1);
   }
 
-  /** Returns the statistics. */
-  stats(): Stats {
+  /** Returns the statistics, and what is live. It looks through all that the device pays for. */
+  stats(): DeviceStats {
     const { instance: rig } = this.#opened;
     rig.call((e) => e.stats(this.index));
-    return JSON.parse(rig.answer) as Stats;
+    return JSON.parse(rig.answer) as DeviceStats;
   }
 
   /** Waits for the work submitted before, and ends the device. What the page brought stays. */
-  async close(): Promise<void> {
+  async close(o?: Wait): Promise<void> {
+    options("close", o);
     const { instance: rig } = this.#opened;
-    await rig.wait((e, t) => e.close(t, this.index), () => undefined);
+    await rig.wait((e, t) => e.close(t, this.index), () => undefined, o);
   }
 
   /** @internal Its index, for a call of another class. */
   get index(): number {
     return this.#opened.index;
+  }
+
+  /** @internal Its index in an instance, which has to be its own. */
+  indexIn(rig: Instance, call: string, name: string): number {
+    if (this.#opened.instance === rig) return this.index;
+    throw misuse(call, "Option", `${name} is of another instance of rig`);
   }
 
   /** @internal Returns a device by its index. */
@@ -273,6 +386,23 @@ export class Device extends EventTarget {
   /** @internal Returns the GPU buffer of a number. */
   gpuBuffer(number: number): GPUBuffer | null {
     return this.#opened.gpu?.buffer(number) ?? null;
+  }
+
+  /** @internal Notes that the page has a GPU buffer of its own now. */
+  lends(number: number): void {
+    this.#opened.gpu?.lend(number);
+  }
+
+  /** @internal Returns the value that wrote a buffer last, where it may be found wrong later. */
+  writeOf(number: number): number {
+    const { gpu, instance: rig } = this.#opened;
+    return gpu ? rig.look((e) => e.write_of(number)) : 0;
+  }
+
+  /** @internal Fails if what wrote the bytes that were read was found wrong. */
+  checkWritten(call: string, value: number): void {
+    const why = value > 0 ? this.#opened.gpu?.rejection(value) : "";
+    if (why) throw this.#rejection(call, value, why);
   }
 
   /** @internal Counts bytes that a free or a dispose gave back. */
@@ -290,30 +420,35 @@ export class Device extends EventTarget {
 
   #buffer(made: { number: number; size: number; label: string; counted: number }): Buffer {
     const { instance } = this.#opened;
-    return new Buffer({ instance, device: this, offset: 0, array: 0, arrayLength: 0, ...made });
+    return new Buffer({ instance, device: this, offset: 0, ...made });
   }
 
   /** Checks and encodes a submission. */
   #encoded(call: string, o: SubmitOptions, encode?: (pass: Pass) => void): { list: number[]; commands: number } {
-    const reads = instance(call, "reads", o?.reads ?? [], Array<Buffer>);
-    const writes = instance(call, "writes", o?.writes ?? [], Array<Buffer>);
-    const numbers = [...reads, ...writes].map((buffer) => numberOf(call, "a buffer", buffer));
-    const points = instance(call, "after", o?.after ?? [], Array<Point>);
-    const after = points.flatMap((point) => {
-      const { index } = instance(call, "the device of after", point?.device, Device);
-      return [index, integer(call, "after", point.value)];
+    const { reads = [], writes = [], after = [], label = "" } = options(call, o);
+    if (encode !== undefined) callable(call, "encode", encode);
+    const { gpu, instance: rig } = this.#opened;
+    const buffers = [reads, writes].flatMap((list) => instance(call, "a list of buffers", list, Array<Buffer>));
+    const numbers = buffers.map((buffer) => numberOf(call, "a buffer", buffer, rig));
+    const points = instance(call, "after", after, Array<Point>).flatMap((point) => {
+      return [indexOf(call, "the device of after", point?.device, rig), integer(call, "after", point.value)];
     });
-    const list = [reads.length, writes.length, ...numbers, ...after];
+    const list = [reads.length, writes.length, ...numbers, ...points];
     if (encode === undefined) return { list, commands: 0 };
-    callable(call, "encode", encode);
-    const { gpu } = this.#opened;
     if (!gpu) throw unsupported(this.name, "this device runs no commands of WebGPU");
-    const encoder = gpu.device.createCommandEncoder({ label: labelOf(call, o) });
+    const encoder = gpu.device.createCommandEncoder({ label });
+    let isOver = false;
     const buffer = (b: Buffer) => {
-      if (reads.includes(b) || writes.includes(b)) return b.placed(call);
+      if (isOver) throw misuse(call, "Ended", "the commands were encoded; lend the buffer to keep its GPU buffer");
+      if (buffers.includes(b)) return b.placed(call);
       throw misuse(call, "NotNamed", "the commands use a buffer that reads and writes do not name");
     };
-    const answer = encode({ encoder, buffer }) as unknown;
+    let answer: unknown;
+    try {
+      answer = encode({ encoder, buffer });
+    } finally {
+      isOver = true;
+    }
     if (typeof (answer as { then?: unknown } | undefined)?.then === "function") {
       Promise.resolve(answer).catch(() => undefined);
       throw misuse(call, "Promise", "encode answered a promise; commands are encoded while it runs");
@@ -328,16 +463,34 @@ export class Device extends EventTarget {
   }
 
   #number(what: number): number {
-    return this.#opened.instance.call((e) => e.device_number_of(this.index, what));
+    const { instance: rig } = this.#opened;
+    if (rig.dead) return this.#numbers[what]!;
+    return (this.#numbers[what] = rig.call((e) => e.device_number_of(this.index, what)));
+  }
+
+  #rejection(call: string, value: number, why: string): RigError {
+    return misuse(call, "Rejected", `the driver rejected the work of ${this.name}:${value}: ${why}`);
   }
 
   /** Tells of an encoding that was found wrong, unless whoever waits for it hears of it. */
   #rejected(value: number, why: string): void {
     if (this.#awaited.has(value)) return;
-    const error = misuse("submit", "Rejected", `the driver rejected the work of ${this.name}:${value}: ${why}`);
+    const error = this.#rejection("submit", value, why);
     this.dispatchEvent(new CustomEvent("error", { detail: error }));
     if (this.#listens || this.#logged.has(why)) return;
     this.#logged.add(why);
     console.error(error);
   }
+}
+
+/** @internal Checks that something is a device of an instance, and returns its index. */
+export function indexOf(call: string, name: string, device: unknown, rig: Instance): number {
+  return instance(call, name, device, Device).indexIn(rig, call, name);
+}
+
+/** Returns where in the program the call that asks was made, as the engine writes it. */
+function callSite(): string {
+  const frames = (new Error().stack ?? "").split("\n").filter((line) => /:\d+:\d+/.test(line));
+  // This function, the call, and who made it.
+  return (frames[2] ?? "").trim().replace(/^at /, "");
 }

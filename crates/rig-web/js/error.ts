@@ -1,34 +1,94 @@
 // Errors as programs see them: one class, made in one place.
 
+/** What a round could not return, in bytes by reason. */
+export interface Kept {
+  /** In buffers that somebody can reach. */
+  readonly liveBytes: number;
+  /** Under a claim. */
+  readonly claimedBytes: number;
+  /** In an export. */
+  readonly exportedBytes: number;
+  /** Lent to the page. */
+  readonly lentBytes: number;
+  /** Mapped by another device. */
+  readonly mappedBytes: number;
+  /** Used by work not reached yet, by the name of the device that runs it. */
+  readonly unreached: readonly (readonly [string, number])[];
+  /** Used by a lost device that has not settled. */
+  readonly lostBytes: number;
+}
+
 /** What one round of reclaim came to, within a {@link Report}. */
 export interface Round {
+  /** The bytes that it returned. */
   readonly returnedBytes: number;
+  /** The bytes whose work it waited for. */
   readonly waitedBytes: number;
-  readonly kept: Readonly<Record<string, unknown>>;
+  /** What it could not return. */
+  readonly kept: Kept;
+}
+
+/** What is live under one label. */
+export interface LabelTotal {
+  /** The label; empty for buffers without one. */
+  readonly label: string;
+  /** Their bytes. */
+  readonly bytes: number;
+  /** How many they are. */
+  readonly count: number;
+}
+
+/** What is live of one place of the program. */
+export interface SiteTotal {
+  /** The place, as the engine writes it. */
+  readonly site: string;
+  /** The bytes of the buffers made there. */
+  readonly bytes: number;
+  /** How many they are. */
+  readonly count: number;
 }
 
 /** Why an allocation found no room: what was asked, what is held, what each round returned. */
 export interface Report {
+  /** The bytes asked for. */
   readonly askedBytes: number;
+  /** The bytes that the allocation takes: its bin's. */
   readonly binBytes: number;
+  /** The device whose budget is charged. */
   readonly payer: string;
+  /** The payer's budget; `Infinity` is unbounded. */
   readonly budgetBytes: number;
+  /** Bytes in buffers that somebody can reach. */
   readonly liveBytes: number;
+  /** Bytes on their way back: unreachable, and waiting for the work that used them. */
   readonly returningBytes: number;
+  /** Bytes waiting for reuse. */
   readonly cachedBytes: number;
+  /** Bytes of host memory that copies pass through. */
   readonly stagingBytes: number;
+  /** Bytes of page-locked host memory; none in browsers. */
   readonly pinnedBytes: number;
+  /** Bytes lent to the page and without handles since: outside the budget. */
   readonly givenAwayBytes: number;
+  /** The largest entry of the cache. */
   readonly largestCachedBytes: number;
-  readonly labels: readonly { readonly label: string; readonly bytes: number; readonly count: number }[];
+  /** The 10 greatest live totals by label, greatest first. */
+  readonly labels: readonly LabelTotal[];
+  /** Live totals by the place that made them; only with `init({ tracePool: true })`. */
+  readonly sites: readonly SiteTotal[];
+  /** The rounds that were run, in order; none where no round could help. */
   readonly rounds: readonly Round[];
+  /** Whether the form that never reclaims failed: `createBufferNow`. */
   readonly immediate: boolean;
 }
 
 /** What a caller can do about an error: fix the call, open again, make room, take another path. */
 export type Code = "Misuse" | "Lost" | "OutOfMemory" | "Unsupported";
 
-/** The fields of an error. Which are there, its code says. */
+/**
+ * The fields of an error. Which are there, its code says.
+ * @internal
+ */
 export interface Told {
   code: Code;
   message: string;
@@ -47,6 +107,7 @@ const MARK = Symbol.for("rig-web.RigError");
 
 /** Every error of this package. No exception of the DOM gets out. */
 export class RigError extends Error {
+  /** What a caller can do about it. */
   readonly code!: Code;
   /** The call that was wrong (Misuse). */
   readonly call?: string;
@@ -56,13 +117,18 @@ export class RigError extends Error {
   readonly device?: string;
   /** Why it is lost, or what it cannot do. */
   readonly why?: string;
+  /** The bytes asked for (OutOfMemory). */
   readonly askedBytes?: number;
+  /** The bytes that the payer holds (OutOfMemory). */
   readonly heldBytes?: number;
+  /** The payer's budget (OutOfMemory). */
   readonly budgetBytes?: number;
+  /** What was tried, and what keeps the memory (OutOfMemory). */
   readonly report?: Report;
-  /** The report as a picture for a person. */
+  /** The report as a picture for a person (OutOfMemory). */
   readonly picture?: string;
 
+  /** @internal Errors are made by this package. */
   constructor(told: Told) {
     super(told.message);
     this.name = "RigError";
@@ -82,49 +148,27 @@ export class RigError extends Error {
   }
 }
 
-/** Makes a mistake that was found on this side. */
+/** @internal Makes a mistake that was found on this side. */
 export function misuse(call: string, what: string, text: string): RigError {
   return new RigError({ code: "Misuse", message: `misuse of ${call}: ${text}`, call, what });
 }
 
-/** Makes an error of what is not to be had here. */
+/** @internal Makes the error of a buffer that is dead. */
+export function dead(call: string, why: string): RigError {
+  return misuse(call, "Dead", `the buffer is dead: ${why}`);
+}
+
+/** @internal Makes an error of what is not to be had here. */
 export function unsupported(device: string, why: string): RigError {
   return new RigError({ code: "Unsupported", message: `${device} does not support this: ${why}`, device, why });
 }
 
-/** Checks a size or a value: an integer from 0 to 2^53 - 1. */
-export function integer(call: string, name: string, value: unknown): number {
-  if (typeof value !== "number" || !Number.isSafeInteger(value) || value < 0) {
-    throw misuse(call, "Option", `${name} is ${shown(value)}, which is not an integer from 0 to 2^53 - 1`);
-  }
-  return value;
+/** @internal Makes the error of an array that the engine refuses. */
+export function outOfRoom(bytes: number): RigError {
+  return unsupported("CPU", `the engine has no room for an array of ${bytes} bytes`);
 }
 
-/** Checks that something is of a class. */
-export function instance<T>(call: string, name: string, value: unknown, of: abstract new (...a: never[]) => T): T {
-  if (!(value instanceof of)) {
-    throw misuse(call, "Option", `${name} is ${shown(value)}, which is not a ${of.name}`);
-  }
-  return value;
-}
-
-/** Checks that something can be called. */
-export function callable(call: string, name: string, value: unknown): void {
-  if (typeof value !== "function") {
-    throw misuse(call, "Option", `${name} is ${shown(value)}, which is not a function`);
-  }
-}
-
-/** Returns a label, checked. */
-export function labelOf(call: string, options: { label?: string } | undefined): string {
-  const label = options?.label ?? "";
-  if (typeof label !== "string") {
-    throw misuse(call, "Option", `label is ${shown(label)}, which is not a string`);
-  }
-  return label;
-}
-
-function shown(value: unknown): string {
-  if (typeof value === "object" && value !== null) return `a ${value.constructor?.name ?? "object"}`;
-  return typeof value === "string" ? JSON.stringify(value) : String(value);
+/** @internal Makes the error of a device that is lost. */
+export function lost(device: string, why: string): RigError {
+  return new RigError({ code: "Lost", message: `device ${device} is lost: ${why}`, device, why });
 }

@@ -26,6 +26,8 @@ interface Held {
   buffer: GPUBuffer | null;
   /** Whether the program brought it. */
   wrapped: boolean;
+  /** Whether the program has it. */
+  lent: boolean;
   verdict: Verdict;
   /** Of a half: its length and its two buffers, made when first needed. */
   length: number;
@@ -93,6 +95,25 @@ export class Gpu {
   /** Returns the GPU buffer of a number. */
   buffer(number: number): GPUBuffer | null {
     return this.#buffers.get(number)?.buffer ?? null;
+  }
+
+  /** Notes that the program has a buffer. */
+  lend(number: number): void {
+    const held = this.#buffers.get(number);
+    if (held) held.lent = true;
+  }
+
+  /** Returns why the work of a value was found wrong; empty where it was not. */
+  rejection(value: number): string {
+    return this.#rejections.get(value) ?? "";
+  }
+
+  /** Lets everything go, after the end of the instance: what the program brought or has stays. */
+  abandon(why: string): void {
+    this.loss ||= why;
+    if (this.#own) this.device.destroy();
+    for (const [number, held] of this.#buffers) if (!held.lent) this.free(number);
+    for (const fence of this.#fences.splice(0)) fence.destroy();
   }
 
   /** Keeps commands for the submission that follows at once. */
@@ -397,6 +418,7 @@ export function gpuImports(
 const EMPTY: Held = {
   buffer: null,
   wrapped: false,
+  lent: false,
   verdict: Verdict.There,
   length: 0,
   upload: null,

@@ -2,17 +2,18 @@
 
 import { Arrays } from "./arrays.js";
 import { Dropped, Pressure } from "./collector.js";
-import { RigError, type Told } from "./error.js";
+import { lost, RigError, type Told, unsupported } from "./error.js";
 import { Gpu, gpuImports } from "./gpu.js";
 
-/** What the wasm half exports: `src/face.rs` says what each does. */
+/** What the wasm half exports: its `src` says what each does. */
 export interface Exports {
   readonly memory: WebAssembly.Memory;
-  start(): void;
+  start(managedPool: number, tracePool: number): void;
   pump(): number;
   turn_over(): void;
   gpu_woke(gpu: number): void;
   text_in(length: number): number;
+  site_in(length: number): number;
   list_in(count: number): number;
   open(gpu: number): number;
   named(): number;
@@ -30,21 +31,27 @@ export interface Exports {
   wrap_gpu(device: number, buffer: number, length: number): number;
   drop_listed(): void;
   drop_buffer(buffer: number): void;
+  drop_kept(kept: number): void;
+  array_of(buffer: number): number;
   free(buffer: number): number;
   is_dead(buffer: number): number;
   again(buffer: number): number;
   region_of(buffer: number): number;
   stamps(buffer: number): void;
+  write_of(buffer: number): number;
   view(buffer: number, offset: number, length: number): number;
   borrow(device: number, buffer: number): number;
   ready(ticket: number, buffer: number, write: number): void;
   access(buffer: number, write: number): number;
-  end_access(access: number): void;
   copy(ticket: number, src: number, dst: number): void;
   blit(ticket: number, buffer: number, offset: number, array: number, into: number): void;
   fill(ticket: number, buffer: number, offset: number, length: number, byte: number): void;
   claim_read(buffer: number): number;
-  release(claim: number): void;
+  claim_all(): number;
+  is_exclusive(claims: number, buffer: number): number;
+  consume(claims: number, buffer: number): number;
+  export(ticket: number, buffer: number): void;
+  may_copy(exported: number, write: number): number;
   lend(buffer: number): number;
   submit(device: number, commands: number): number;
   submit_when_ready(ticket: number, device: number, commands: number): void;
@@ -56,13 +63,26 @@ interface Ticket {
   reject(error: unknown): void;
 }
 
-/** A waiting call's option. */
-export type Wait = { signal?: AbortSignal };
+/** What a call that waits takes besides. */
+export type Wait = {
+  /** Aborted, the wait is given up and the promise rejects with the signal's reason; what was handed over runs on. */
+  signal?: AbortSignal;
+};
+
+/** What an instance keeps from its start. */
+export interface Settings {
+  readonly managedPool: boolean;
+  readonly tracePool: boolean;
+  readonly pacing: boolean;
+}
 
 /** One instance of the wasm half. */
 export class Instance {
   readonly arrays = new Arrays();
   readonly dropped: Dropped;
+  /** The arrays of the exports that are kept, by the number of each. */
+  readonly exported = new Map<number, number>();
+  readonly settings: Settings;
   /** The GPU devices, by number from 1. */
   readonly gpus: (Gpu | undefined)[] = [undefined];
   /** What the last call answered as text. */
@@ -80,17 +100,23 @@ export class Instance {
   #timerAt = Infinity;
   readonly #pressure: Pressure;
 
-  private constructor() {
-    this.dropped = new Dropped(() => this.call((e) => e.pump()));
-    this.#pressure = new Pressure(() => this.call((e) => e.turn_over()));
+  private constructor(settings: Settings) {
+    this.settings = settings;
+    this.dropped = new Dropped(() => this.event((e) => e.pump()));
+    this.#pressure = new Pressure(() => this.event((e) => e.turn_over()));
   }
 
   /** Makes an instance of a compiled module. */
-  static async of(module: WebAssembly.Module): Promise<Instance> {
-    const made = new Instance();
-    const { exports } = await WebAssembly.instantiate(module, { page: made.#imports() });
+  static async of(module: WebAssembly.Module, settings: Settings): Promise<Instance> {
+    const made = new Instance(settings);
+    let exports: WebAssembly.Exports;
+    try {
+      ({ exports } = await WebAssembly.instantiate(module, { page: made.#imports() }));
+    } catch (e) {
+      throw unsupported("rig", `its wasm is not of this version: ${String(e)}`);
+    }
     made.#exports = exports as unknown as Exports;
-    made.#exports.start();
+    made.call((e) => e.start(Number(settings.managedPool), Number(settings.tracePool)));
     return made;
   }
 
@@ -117,16 +143,32 @@ export class Instance {
     return result;
   }
 
+  /** Runs a call that nobody hears of if it fails: a trap is told to all who wait. */
+  event(f: (exports: Exports) => void): void {
+    if (this.#dead) return;
+    try {
+      this.call(f);
+    } catch {
+      // Told by the end of the instance.
+    }
+  }
+
+  /** Asks for something that changes nothing and cannot fail. */
+  look<R>(f: (exports: Exports) => R): R {
+    if (this.#dead) throw this.#dead;
+    return f(this.#exports);
+  }
+
   /** Runs a call that settles a ticket, and promises what it settles with. */
   wait<T>(start: (exports: Exports, ticket: number) => void, map: (number: number, text: string) => T, o?: Wait): Promise<T> {
-    const signal = o?.signal;
+    const { signal } = o ?? {};
     return new Promise<T>((resolve, reject) => {
       if (signal?.aborted) return reject(signal.reason);
       const ticket = this.#nextTicket++;
       const aborted = () => {
         if (!this.#tickets.delete(ticket)) return;
         reject(signal?.reason);
-        this.call((e) => e.cancel(ticket));
+        this.event((e) => e.cancel(ticket));
       };
       signal?.addEventListener("abort", aborted, { once: true });
       const over = () => signal?.removeEventListener("abort", aborted);
@@ -168,6 +210,13 @@ export class Instance {
     this.#bytes(at, bytes.length).set(bytes);
   }
 
+  /** Puts a place of the program in for the next call. */
+  putSite(site: string): void {
+    const bytes = ENCODER.encode(site);
+    const at = this.#exports.site_in(bytes.length);
+    this.#bytes(at, bytes.length).set(bytes);
+  }
+
   /** Puts a list of numbers in for the next call. */
   putList(numbers: readonly number[]): void {
     const at = this.#exports.list_in(numbers.length);
@@ -177,16 +226,29 @@ export class Instance {
   /** Takes a GPU device in; answers its number. */
   addGpu(device: GPUDevice, own: boolean, usage: number): number {
     const number = this.gpus.length;
-    const woke = () => {
-      if (!this.#dead) this.call((e) => e.gpu_woke(number));
-    };
+    const woke = () => this.event((e) => e.gpu_woke(number));
     this.gpus.push(new Gpu(device, own, usage, this.arrays, woke));
     return number;
+  }
+
+  /** Ends what is kept under a number: a claim, an export. */
+  dropKept(number: number): void {
+    this.endExport(number);
+    this.event((e) => e.drop_kept(number));
+  }
+
+  /** Lets the bytes of an export go, where a number is one. */
+  endExport(number: number): void {
+    const array = this.exported.get(number);
+    if (array === undefined) return;
+    this.exported.delete(number);
+    this.arrays.unexport(array);
   }
 
   #takeDropped(): void {
     const numbers = this.dropped.take();
     if (numbers.length === 0) return;
+    for (const number of numbers) this.endExport(-number);
     this.putList(numbers);
     this.#exports.drop_listed();
   }
@@ -208,7 +270,7 @@ export class Instance {
     this.#timerAt = at;
     const timer = setTimeout(() => {
       this.#timer = undefined;
-      if (!this.#dead) this.call(() => undefined);
+      this.event(() => undefined);
     }, wait);
     this.#timer = timer;
     // In Node a timer keeps the process alive: only a promise that is pending may.
@@ -218,11 +280,14 @@ export class Instance {
   /** Ends the instance after a trap: every promise is rejected, and every later call fails. */
   #end(e: unknown): RigError {
     const why = `internal error: ${this.#trap || String(e)}`;
-    const error = new RigError({ code: "Lost", message: `the instance is lost: ${why}`, device: "rig", why });
+    const error = lost("rig", why);
     this.#dead = error;
     clearTimeout(this.#timer);
+    // What was settled before is told as it is.
+    for (const settle of this.#settled.splice(0)) settle();
     for (const ticket of this.#tickets.values()) ticket.reject(error);
     this.#tickets.clear();
+    for (const gpu of this.gpus) gpu?.abandon(why);
     return error;
   }
 
@@ -248,16 +313,17 @@ export class Instance {
       array_drop: (array: number) => arrays.drop(array),
       array_len: (array: number) => arrays.length(array),
       array_copy: (src: number, srcAt: number, dst: number, dstAt: number, length: number) => {
-        arrays.part(dst, dstAt, length).set(arrays.part(src, srcAt, length));
+        arrays.copy(src, srcAt, dst, dstAt, length);
       },
       array_fill: (array: number, at: number, length: number, byte: number) => {
-        arrays.part(array, at, length).fill(byte);
+        arrays.part(array, at, length)?.fill(byte);
       },
       array_out: (array: number, at: number, into: number, length: number) => {
-        this.#bytes(into, length).set(arrays.part(array, at, length));
+        const part = arrays.part(array, at, length);
+        if (part) this.#bytes(into, length).set(part);
       },
       array_in: (from: number, length: number, array: number, at: number) => {
-        arrays.part(array, at, length).set(this.#bytes(from, length));
+        arrays.part(array, at, length)?.set(this.#bytes(from, length));
       },
       settle: (ticket: number, number: number, text: number, length: number) => {
         const value = { number, text: this.#text(text, length) };
@@ -289,3 +355,16 @@ function told(text: string): RigError {
 
 const ENCODER = new TextEncoder();
 const DECODER = new TextDecoder();
+
+/** Waits for something that many may wait for; a signal ends the wait alone. */
+export function raced<T>(work: Promise<T>, o: Wait): Promise<T> {
+  const { signal } = o;
+  if (!signal) return work;
+  return new Promise<T>((resolve, reject) => {
+    const aborted = () => reject(signal.reason);
+    if (signal.aborted) aborted();
+    signal.addEventListener("abort", aborted, { once: true });
+    const over = () => signal.removeEventListener("abort", aborted);
+    work.then(resolve, reject).then(over);
+  });
+}

@@ -1,8 +1,9 @@
 // WGSL kernels in one call: bindings by name, as the source declares them.
 
-import { Buffer, bytesOf, type Bytes } from "./buffer.js";
+import { Buffer, type Bytes } from "./buffer.js";
+import { bytesOf, instance, integer, options, text } from "./check.js";
 import type { Device, Point } from "./device.js";
-import { integer, labelOf, misuse } from "./error.js";
+import { misuse } from "./error.js";
 import { COMPUTE, Usage } from "./flags.js";
 import type { Gpu } from "./gpu.js";
 
@@ -34,10 +35,16 @@ export class Kernel {
     this.#layout = made.layout;
   }
 
+  /** @internal Checks what a kernel is made of. */
+  static check(wgsl: unknown, o?: { entryPoint?: string }): void {
+    text("kernel", "wgsl", wgsl);
+    const { entryPoint } = options("kernel", o);
+    if (entryPoint !== undefined) text("kernel", "entryPoint", entryPoint);
+  }
+
   /** @internal Kernels are made by devices. */
   static async of(device: Device, gpu: Gpu, wgsl: string, o?: { label?: string; entryPoint?: string }): Promise<Kernel> {
-    if (typeof wgsl !== "string") throw misuse("kernel", "Option", "wgsl is no string");
-    const label = labelOf("kernel", o);
+    const label = o?.label ?? "";
     const variables = variablesOf(wgsl);
     const made = await compiled(gpu.device, wgsl, variables, label, o?.entryPoint);
     return new Kernel(device, gpu, label, variables, made);
@@ -48,8 +55,9 @@ export class Kernel {
    * point. It reads what it declares `read`, and writes what it declares `read_write`.
    */
   run(bind: Bindings, groups: [number, number?, number?]): Point {
-    const [x, y = 1, z = 1] = groups;
+    const [x, y = 1, z = 1] = instance("run", "groups", groups, Array<number>) as [number, number?, number?];
     for (const count of [x, y, z]) integer("run", "groups", count);
+    if (typeof bind !== "object" || bind === null) throw misuse("run", "Option", "bind is no object");
     const unknown = Object.keys(bind).find((name) => !this.#variables.some((known) => known.name === name));
     if (unknown !== undefined) throw misuse("run", "Option", `the kernel declares no ${unknown}`);
     const named: Record<"reads" | "writes", Buffer[]> = { reads: [], writes: [] };
@@ -59,6 +67,10 @@ export class Kernel {
       if (!(value instanceof Buffer)) throw misuse("run", "Option", `${variable.name} is no buffer`);
       named[variable.space === "write" ? "writes" : "reads"].push(value);
     }
+    const bytes = new Map<Variable, Uint8Array>();
+    for (const variable of this.#variables) {
+      if (variable.space === "uniform") bytes.set(variable, uniformBytes(variable, bind[variable.name]));
+    }
     const uniforms: GPUBuffer[] = [];
     const { device } = this.#gpu;
     device.pushErrorScope("validation");
@@ -67,7 +79,8 @@ export class Kernel {
       point = this.#device.submit({ ...named, label: this.#label }, ({ encoder, buffer }) => {
         const entries = this.#variables.map((variable) => {
           const value = bind[variable.name];
-          const resource = value instanceof Buffer ? bound(buffer(value)) : this.#uniform(variable, value, uniforms);
+          const own = bytes.get(variable);
+          const resource = own ? this.#uniform(variable, own, uniforms) : bound(buffer(value as Buffer));
           return { binding: variable.binding, resource };
         });
         const pass = encoder.beginComputePass({ label: this.#label });
@@ -83,8 +96,7 @@ export class Kernel {
     }
   }
 
-  #uniform(variable: Variable, value: number | Bytes | undefined, made: GPUBuffer[]): GPUBufferBinding {
-    const bytes = uniformBytes(variable, value);
+  #uniform(variable: Variable, bytes: Uint8Array, made: GPUBuffer[]): GPUBufferBinding {
     const size = Math.ceil(bytes.length / 16) * 16;
     const usage = Usage.UNIFORM;
     const buffer = this.#gpu.device.createBuffer({ label: variable.name, size, usage, mappedAtCreation: true });
@@ -149,16 +161,11 @@ function variablesOf(wgsl: string): Variable[] {
   return found;
 }
 
-function uniformBytes({ name, type }: Variable, value: number | Bytes | undefined): Uint8Array {
-  if (typeof value === "number") {
-    if (type === "f32") return bytesOf(new Float32Array([value]));
-    if (type === "u32") return bytesOf(new Uint32Array([value]));
-    if (type === "i32") return bytesOf(new Int32Array([value]));
-    throw misuse("run", "Option", `${name} is a ${type}, which no number makes`);
-  }
-  if (value instanceof ArrayBuffer) return new Uint8Array(value);
-  if (ArrayBuffer.isView(value)) return bytesOf(value);
-  throw misuse("run", "Option", `${name} is neither a number nor bytes`);
+function uniformBytes({ name, type }: Variable, value: Bindings[string] | undefined): Uint8Array {
+  if (typeof value !== "number") return bytesOf("run", name, value);
+  const Type = SCALARS[type];
+  if (Type) return new Uint8Array(new Type([value]).buffer);
+  throw misuse("run", "Option", `${name} is a ${type}, which no number makes`);
 }
 
 function bound({ buffer, offset, size }: { buffer: GPUBuffer; offset: number; size: number }): GPUBufferBinding {
@@ -166,4 +173,9 @@ function bound({ buffer, offset, size }: { buffer: GPUBuffer; offset: number; si
   return { buffer, offset, size: Math.min(Math.ceil(size / 4) * 4, buffer.size - offset) };
 }
 
+const SCALARS: Record<string, typeof Float32Array | typeof Uint32Array | typeof Int32Array | undefined> = {
+  f32: Float32Array,
+  u32: Uint32Array,
+  i32: Int32Array,
+};
 const TYPES = { read: "read-only-storage", write: "storage", uniform: "uniform" } as const;

@@ -1,27 +1,68 @@
 // The package's face: `init`, and what it answers.
 
-import { Buffer } from "./buffer.js";
-import { Device, type Label, type Stats } from "./device.js";
-import { integer, misuse, RigError, unsupported } from "./error.js";
-import { Instance, type Wait } from "./instance.js";
+import { isNode, isPinned } from "./arrays.js";
+import { Buffer, numberOf } from "./buffer.js";
+import { budgetOf, bytesOf, callable, flag, has, integer, named, options } from "./check.js";
+import { type ClaimOptions, Claims } from "./claims.js";
+import { type Counters, Device, type DeviceStats, type Label } from "./device.js";
+import { misuse, RigError, unsupported } from "./error.js";
+import { Instance, raced, type Settings, type Wait } from "./instance.js";
 
-export type { Buffer, Bytes, Claim, Lent, Range, TypedCtor } from "./buffer.js";
-export type { Device, Facts, Label, Pass, Point, Returned, Stats, SubmitOptions } from "./device.js";
+export type { Buffer, Bytes, Claim, Lent, Range, Stamps, TypedCtor } from "./buffer.js";
+export type { ClaimOptions, Claims } from "./claims.js";
+export type {
+  Counters,
+  Device,
+  DeviceStats,
+  Facts,
+  Label,
+  Pass,
+  Point,
+  Returned,
+  SubmitOptions,
+  Uses,
+} from "./device.js";
+export type { Export } from "./export.js";
 export type { Bindings, Kernel } from "./kernel.js";
-export type { Code, Report, Round } from "./error.js";
+export type { Code, Kept, LabelTotal, Report, Round, SiteTotal } from "./error.js";
 export type { Wait } from "./instance.js";
 export { RigError } from "./error.js";
 
 /** Where the wasm comes from: an address, a response, bytes, or a compiled module. */
 export type WasmSource = string | URL | Response | BufferSource | WebAssembly.Module;
-/** Options of {@link init}. */
+/** Options of {@link init}. The first call's count. */
 export interface InitOptions {
+  /** Where the wasm comes from; from beside the module by default. */
   wasm?: WasmSource;
+  /** Whether caches give back what recent use says nobody needs; on by default. */
+  managedPool?: boolean;
+  /** Whether reports and statistics say which place of the program made what is live; off by default. */
+  tracePool?: boolean;
   /** Whether the engine is nudged to collect as buffers are made; on by default. */
   pacing?: boolean;
 }
-/** Options of a device: its budget in bytes, and what else its GPU buffers are used for. */
-export type Opts = { budget?: number; usage?: number };
+/** Options of a device. */
+export type Opts = {
+  /** The most bytes it may hold. */
+  budget?: number;
+  /** What else its GPU buffers are used for, as flags of `GPUBufferUsage`. */
+  usage?: number;
+};
+/** Options of {@link Rig.open}. */
+export type OpenOptions = Wait &
+  Opts & {
+    /** Which adapter. */
+    adapter?: GPURequestAdapterOptions;
+    /** What the GPU device is to have; the adapter's limits by default. */
+    device?: GPUDeviceDescriptor;
+  };
+/** The statistics of every device, and their sums: plain data. */
+export interface Stats {
+  /** Each device that is open or still holds something, the host first. */
+  readonly devices: readonly DeviceStats[];
+  /** All of them together. */
+  readonly sum: Counters;
+}
 
 /** One instance of rig: its host, its devices, copies between them. */
 export interface Rig {
@@ -29,30 +70,47 @@ export interface Rig {
   readonly host: Device;
   /** Every device that was opened, lost ones too. */
   readonly devices: readonly Device[];
-  /** Opens a GPU under a name, or answers the device that has it. */
-  open(name: string, o?: Wait & Opts & { adapter?: GPURequestAdapterOptions; device?: GPUDeviceDescriptor }): Promise<Device>;
+  /**
+   * Opens a GPU under a name, or answers the device that has it. In Node it is the one of the
+   * package `webgpu`, where that is installed.
+   */
+  open(name: string, o?: OpenOptions): Promise<Device>;
   /** Takes a GPU device of the page; adopting one twice answers the same device. */
-  adopt(device: GPUDevice, o?: Opts & { name?: string }): Device;
+  adopt(device: GPUDevice, o?: Opts & {
+    /** Its name; one of its own by default. */
+    name?: string;
+  }): Device;
   /** Opens a device over memory of the page, with a timeline. */
   memory(name: string, o?: Opts): Device;
-  /** Makes a host buffer over a typed array, without a copy. It is charged to no budget. */
+  /**
+   * Makes a host buffer over a typed array, without a copy. It is charged to no budget. Memory of
+   * WebAssembly, and buffers whose length can change, are Misuse.
+   */
   wrap(view: ArrayBufferView, o?: Label): Buffer;
   /** Copies all of a buffer to another of the same size, on whatever devices. */
   copy(src: Buffer, dst: Buffer, o?: Wait): Promise<void>;
+  /**
+   * Claims everything for reading, each donation exclusively where nobody else could notice, and
+   * calls `f`. The claims end with what it promises; an error of `f` gets out.
+   */
+  withClaims<R>(c: ClaimOptions, f: (claims: Claims) => R | Promise<R>): Promise<R>;
   /** Returns the statistics of all devices. */
   stats(): Stats;
 }
 
 let current: Promise<[Instance, Rig]> | undefined;
+/** What was compiled, for the next instance. */
+let compiled: WebAssembly.Module | undefined;
 
 /**
  * Gets rig ready. Again it answers the same, until an instance ends by an internal error: then it
  * makes a new one.
  */
 export async function init(o?: InitOptions): Promise<Rig> {
+  const settings = settingsOf(o);
   const known = await current?.catch(() => undefined);
   if (!known || known[0].dead) {
-    const made = start(o);
+    const made = start(o?.wasm, settings);
     current = made;
     made.catch(() => {
       if (current === made) current = undefined;
@@ -61,15 +119,25 @@ export async function init(o?: InitOptions): Promise<Rig> {
   return (await current!)[1];
 }
 
-async function start(o: InitOptions = {}): Promise<[Instance, Rig]> {
-  const instance = await Instance.of(await compile(o.wasm ?? new URL("./rig.wasm", import.meta.url)));
-  return [instance, new Face(instance, o.pacing ?? true)];
+function settingsOf(o?: InitOptions): Settings {
+  const { wasm, managedPool = true, tracePool = false, pacing = true } = options("init", o);
+  const isText = typeof wasm === "string";
+  if (wasm !== undefined && !isText) has("init", "wasm", wasm, "source of wasm");
+  for (const [name, value] of Object.entries({ managedPool, tracePool, pacing })) flag("init", name, value);
+  return { managedPool, tracePool, pacing };
+}
+
+async function start(wasm: WasmSource | undefined, settings: Settings): Promise<[Instance, Rig]> {
+  if (wasm !== undefined) compiled = undefined;
+  compiled ??= await compile(wasm ?? new URL("./rig.wasm", import.meta.url));
+  const instance = await Instance.of(compiled, settings);
+  return [instance, new Face(instance)];
 }
 
 async function compile(source: WasmSource): Promise<WebAssembly.Module> {
   if (source instanceof WebAssembly.Module) return source;
   try {
-    return await WebAssembly.compile(await bytesOf(source));
+    return await WebAssembly.compile(await sourceOf(source));
   } catch (e) {
     if (RigError.is(e)) throw e;
     const text = String(e);
@@ -79,7 +147,7 @@ async function compile(source: WasmSource): Promise<WebAssembly.Module> {
   }
 }
 
-async function bytesOf(source: string | URL | Response | BufferSource): Promise<BufferSource> {
+async function sourceOf(source: string | URL | Response | BufferSource): Promise<BufferSource> {
   if (source instanceof ArrayBuffer || ArrayBuffer.isView(source)) return source;
   const bytes = await loaded(source as string | URL | Response);
   const magic = new Uint8Array(bytes, 0, Math.min(4, bytes.byteLength));
@@ -109,14 +177,12 @@ async function loaded(source: string | URL | Response): Promise<ArrayBuffer> {
 class Face implements Rig {
   readonly host: Device;
   readonly #instance: Instance;
-  readonly #pacing: boolean;
   readonly #devices: Device[] = [];
   readonly #adopted = new WeakMap<GPUDevice, Device>();
   readonly #opening = new Map<string, Promise<Device>>();
 
-  constructor(instance: Instance, pacing: boolean) {
+  constructor(instance: Instance) {
     this.#instance = instance;
-    this.#pacing = pacing;
     this.host = this.#device(0, "CPU", 0);
   }
 
@@ -124,60 +190,78 @@ class Face implements Rig {
     return [...this.#devices];
   }
 
-  async open(
-    name: string,
-    o: Wait & Opts & { adapter?: GPURequestAdapterOptions; device?: GPUDeviceDescriptor } = {},
-  ): Promise<Device> {
-    text("open", "name", name);
+  async open(name: string, o?: OpenOptions): Promise<Device> {
+    named("open", "name", name);
+    const { adapter, device, ...opts } = optsOf("open", o);
+    for (const [part, value] of Object.entries({ adapter, device })) {
+      if (value !== undefined) has("open", part, value, "descriptor");
+    }
+    if (opts.signal?.aborted) throw opts.signal.reason;
     const known = this.#known(name, true);
     if (known) return known;
-    const opening = this.#opening.get(name);
-    if (opening) return opening;
-    const made = this.#request(name, o).finally(() => this.#opening.delete(name));
-    this.#opening.set(name, made);
-    return made;
+    let opening = this.#opening.get(name);
+    if (!opening) {
+      opening = this.#request(name, { ...opts, adapter, device }).finally(() => this.#opening.delete(name));
+      this.#opening.set(name, opening);
+    }
+    return raced(opening, opts);
   }
 
   adopt(device: GPUDevice, o: Opts & { name?: string } = {}): Device {
-    if (!device?.queue) throw misuse("adopt", "Option", "device is no GPUDevice");
+    has("adopt", "device", device, "GPUDevice", "queue", "limits", "lost", "createBuffer");
+    const opts = optsOf("adopt", o);
+    const name = named("adopt", "name", opts.name ?? `gpu ${this.#devices.length}`);
     const known = this.#adopted.get(device);
-    if (known) return known;
-    const name = text("adopt", "name", o.name ?? `gpu ${this.#devices.length}`);
-    return this.#adopt(device, name, false, o, "adopt");
+    if (known && this.#known(known.name) === known) return known;
+    return this.#adopt(device, name, false, opts, "adopt");
   }
 
   memory(name: string, o: Opts = {}): Device {
-    const known = this.#known(text("memory", "name", name), false);
+    named("memory", "name", name);
+    const opts = optsOf("memory", o);
+    const known = this.#known(name, false);
     if (known) return known;
     const index = this.#instance.call((e) => {
       this.#instance.putText(name);
       return e.open(0);
     });
-    return this.#budgeted(this.#device(index, name, 0), o);
+    return this.#budgeted(this.#device(index, name, 0), opts);
   }
 
   wrap(view: ArrayBufferView, o?: Label): Buffer {
     if (!ArrayBuffer.isView(view)) throw misuse("wrap", "Option", "view is no typed array");
-    const { buffer } = view as { buffer: ArrayBufferLike & { resizable?: boolean; growable?: boolean } };
-    if (buffer.resizable || buffer.growable) {
-      throw misuse("wrap", "Option", "view is over an ArrayBuffer that can change its length");
+    const { label = "" } = options("wrap", o);
+    const bytes = bytesOf("wrap", "view", view);
+    const { buffer } = bytes as { buffer: ArrayBufferLike & { resizable?: boolean; growable?: boolean } };
+    if (buffer.resizable || buffer.growable || isPinned(buffer)) {
+      throw misuse("wrap", "Option", "view is over memory that can change its length: resizable, or of WebAssembly");
     }
     const instance = this.#instance;
-    const bytes = new Uint8Array(buffer, view.byteOffset, view.byteLength);
     const array = instance.arrays.add(bytes, true);
     const size = view.byteLength;
     const number = instance.call((e) => e.wrap(array, 0, size));
-    const label = o?.label ?? "";
     const made = { instance, device: this.host, number, size, label, offset: 0, counted: 0 };
-    return new Buffer({ ...made, array: size > 0 ? array : 0, arrayLength: size });
+    return new Buffer({ ...made, array: size > 0 ? array : 0 });
   }
 
   async copy(src: Buffer, dst: Buffer, o?: Wait): Promise<void> {
-    for (const side of [src, dst]) {
-      if (!(side instanceof Buffer)) throw misuse("copy", "Option", "a side is no buffer");
-    }
-    const [from, to] = [src.numberFor("copy"), dst.numberFor("copy")];
+    options("copy", o);
+    const from = numberOf("copy", "src", src, this.#instance);
+    const to = numberOf("copy", "dst", dst, this.#instance);
+    const written = src.device.writeOf(from);
     await this.#instance.wait((e, t) => e.copy(t, from, to), () => undefined, o);
+    for (const side of [src, dst]) side.checkThere("copy");
+    src.device.checkWritten("copy", written);
+  }
+
+  async withClaims<R>(c: ClaimOptions, f: (claims: Claims) => R | Promise<R>): Promise<R> {
+    callable("withClaims", "f", f);
+    const claims = new Claims(this.#instance, c);
+    try {
+      return await f(claims);
+    } finally {
+      claims.end();
+    }
   }
 
   stats(): Stats {
@@ -185,33 +269,34 @@ class Face implements Rig {
     return JSON.parse(this.#instance.answer) as Stats;
   }
 
-  async #request(
-    name: string,
-    o: Opts & { adapter?: GPURequestAdapterOptions; device?: GPUDeviceDescriptor },
-  ): Promise<Device> {
-    const { gpu } = (globalThis as { navigator?: { gpu?: GPU } }).navigator ?? {};
+  async #request(name: string, o: OpenOptions): Promise<Device> {
+    const gpu = await webgpu();
     if (!gpu) throw unsupported(name, "there is no WebGPU here");
     try {
       const adapter = await gpu.requestAdapter(o.adapter);
       if (!adapter) throw unsupported(name, "there is no such adapter");
       const requiredLimits = { ...limitsOf(adapter), ...o.device?.requiredLimits };
       const device = await adapter.requestDevice({ label: name, ...o.device, requiredLimits });
-      return this.#adopt(device, name, true, o, "open");
+      try {
+        return this.#adopt(device, name, true, o, "open");
+      } catch (e) {
+        device.destroy();
+        throw e;
+      }
     } catch (e) {
       throw RigError.is(e) ? e : unsupported(name, String(e));
     }
   }
 
   #adopt(gpu: GPUDevice, name: string, isOwn: boolean, o: Opts, call: string): Device {
-    const number = this.#instance.addGpu(gpu, isOwn, integer(call, "usage", o.usage ?? 0));
+    const taken = misuse(call, "NameTaken", `the name ${name} belongs to another device`);
+    if (this.#known(name)) throw taken;
+    const number = this.#instance.addGpu(gpu, isOwn, o.usage ?? 0);
     const index = this.#instance.call((e) => {
       this.#instance.putText(name);
       return e.open(number);
     });
     const device = this.#device(index, name, number);
-    if (device.gpu !== gpu) {
-      throw misuse(call, "NameTaken", `the name ${name} belongs to another GPU device`);
-    }
     this.#adopted.set(gpu, device);
     return this.#budgeted(device, o);
   }
@@ -221,14 +306,15 @@ class Face implements Rig {
     return device;
   }
 
-  /** Returns the open device of a name. */
-  #known(name: string, isGpu: boolean): Device | undefined {
+  /** Returns the open device of a name; of another kind than asked for, it is Misuse. */
+  #known(name: string, isGpu?: boolean): Device | undefined {
     const index = this.#instance.call((e) => {
       this.#instance.putText(name);
       return e.named();
     });
     const known = index < 0 ? undefined : this.#devices[index];
-    if (known && (known === this.host || (known.gpu !== null) !== isGpu)) {
+    const isWrong = known === this.host || (known?.gpu !== null) !== isGpu;
+    if (known && isGpu !== undefined && isWrong) {
       const call = isGpu ? "open" : "memory";
       throw misuse(call, "NameTaken", `the name ${name} is taken by a ${known.facts.driver} device`);
     }
@@ -243,7 +329,6 @@ class Face implements Rig {
       index,
       name,
       gpu: this.#instance.gpus[gpu] ?? null,
-      pacing: this.#pacing,
       of: (at) => this.#devices[at]!,
     });
     this.#devices[index] = device;
@@ -261,7 +346,25 @@ function limitsOf(adapter: GPUAdapter): Record<string, number> {
   return limits;
 }
 
-function text(call: string, name: string, value: unknown): string {
-  if (typeof value === "string" && value !== "") return value;
-  throw misuse(call, "Option", `${name} is no text`);
+/** Checks the options of a device, before anything is opened. */
+function optsOf<T extends Opts>(call: string, o: T | undefined): T {
+  const opts = options(call, o);
+  if (opts.budget !== undefined) budgetOf(call, opts.budget);
+  if (opts.usage !== undefined && integer(call, "usage", opts.usage) >= 2 ** 32) {
+    throw misuse(call, "Option", "usage is no set of flags");
+  }
+  return opts;
 }
+
+/** Returns the WebGPU of the engine, or in Node that of the package `webgpu`, if it is there. */
+async function webgpu(): Promise<GPU | undefined> {
+  const { gpu } = (globalThis as { navigator?: { gpu?: GPU } }).navigator ?? {};
+  if (gpu || !isNode()) return gpu;
+  const name = "webgpu";
+  const found = import(/* @vite-ignore */ name) as Promise<{ create(flags: string[]): GPU }>;
+  ofNode ??= found.then(({ create }) => create([])).catch(() => undefined);
+  return ofNode;
+}
+
+/** Kept for good: its devices end with it. */
+let ofNode: Promise<GPU | undefined> | undefined;

@@ -1,12 +1,14 @@
 //! What the page calls of buffers. Each handle is a number of a table.
 
 use crate::driver::Lending;
-use crate::named::{NAMED, buffer_of, device_of, enter, list, now, renamed, told, web};
+use crate::named::{
+    Kept, NAMED, buffer_of, device_of, enter, keep, list, now, renamed, text, told, web,
+};
 use crate::page::{self, Array};
 use crate::task;
-use crate::told::Answer;
+use crate::told::{Answer, misuse};
 use rig::bytes::{HostBytes, InArray};
-use rig::{Device, Point, Use, copy_async, embed};
+use rig::{Buffer, Claims, Device, Misuse, Point, Use, copy_async, embed};
 use std::any::Any;
 
 /// Makes a host buffer over part of an array of the page.
@@ -16,11 +18,11 @@ extern "C" fn wrap(array: u32, offset: f64, len: f64) -> f64 {
     enter(embed::wrap(HostBytes::in_array(at, len as u64), Array(array)))
 }
 
-/// Drops handles: as many as were listed.
+/// Drops handles: as many as were listed; below 0 those of what is kept.
 #[unsafe(no_mangle)]
 extern "C" fn drop_listed() {
     for number in list() {
-        drop(NAMED.with_borrow_mut(|named| named.buffers.remove(number)));
+        if number < 0.0 { drop_kept(-number) } else { drop_buffer(number) }
     }
 }
 
@@ -28,6 +30,19 @@ extern "C" fn drop_listed() {
 #[unsafe(no_mangle)]
 extern "C" fn drop_buffer(number: f64) {
     drop(NAMED.with_borrow_mut(|named| named.buffers.remove(number)));
+}
+
+/// Ends an access, a claim, the claims of a call, or an export.
+#[unsafe(no_mangle)]
+extern "C" fn drop_kept(number: f64) {
+    drop(NAMED.with_borrow_mut(|named| named.kept.remove(number)));
+}
+
+/// Returns the number of the page's array that holds a buffer's bytes; 0 for none.
+#[unsafe(no_mangle)]
+extern "C" fn array_of(buffer: f64) -> f64 {
+    let place = embed::place(&buffer_of(buffer)).and_then(HostBytes::array);
+    place.map_or(0.0, |at| f64::from(at.array))
 }
 
 /// Ends all buffers of an allocation.
@@ -72,6 +87,14 @@ extern "C" fn stamps(buffer: f64) {
     page::answered(&format!("{{\"write\":{write},\"uses\":[{}]}}", uses.join(",")));
 }
 
+/// Returns the value of a buffer's last write, if its own device wrote last; else 0.
+#[unsafe(no_mangle)]
+extern "C" fn write_of(buffer: f64) -> f64 {
+    let buffer = buffer_of(buffer);
+    let own = |point: &Point| point.device_id() == buffer.device().id();
+    buffer.stamps().write.filter(own).map_or(0.0, |point| point.value() as f64)
+}
+
 /// Makes a view.
 #[unsafe(no_mangle)]
 extern "C" fn view(buffer: f64, offset: f64, len: f64) -> f64 {
@@ -105,17 +128,15 @@ extern "C" fn access(buffer: f64, write: u32) -> f64 {
     let buffer = buffer_of(buffer);
     let Some(access) = task::once(embed::in_place(&buffer, use_of(write))) else { return 0.0 };
     told(access.map(|access| {
-        let (at, len) = (access.bytes().array(), access.bytes().len_bytes());
-        let (array, offset) = at.map_or((0, 0), |at| (at.array, at.offset));
-        page::answered(&format!("[{array},{offset},{len}]"));
-        NAMED.with_borrow_mut(|named| named.places.insert(access))
+        page::answered(&place_text(access.bytes()));
+        keep(Kept::Access(access))
     }))
 }
 
-/// Ends an access in place.
-#[unsafe(no_mangle)]
-extern "C" fn end_access(access: f64) {
-    drop(NAMED.with_borrow_mut(|named| named.places.remove(access)));
+/// Returns where bytes are, as text: their array, the offset in it, their length.
+fn place_text(bytes: HostBytes) -> String {
+    let (array, offset) = bytes.array().map_or((0, 0), |at| (at.array, at.offset));
+    format!("[{array},{offset},{}]", bytes.len_bytes())
 }
 
 /// Copies all of a buffer to another.
@@ -158,13 +179,74 @@ extern "C" fn fill(ticket: f64, buffer: f64, offset: f64, len: f64, byte: u32) {
 #[unsafe(no_mangle)]
 extern "C" fn claim_read(buffer: f64) -> f64 {
     let claim = buffer_of(buffer).claim_read();
-    told(claim.map(|claim| NAMED.with_borrow_mut(|named| named.claims.insert(claim))))
+    told(claim.map(|claim| keep(Kept::Read(claim))))
 }
 
-/// Ends a claim.
+/// Claims the buffers that were listed: the count of reads and these, then for each donation the
+/// count of its buffers and these. Answers the number of the claims.
 #[unsafe(no_mangle)]
-extern "C" fn release(claim: f64) {
-    drop(NAMED.with_borrow_mut(|named| named.claims.remove(claim)));
+extern "C" fn claim_all() -> f64 {
+    let list = list();
+    let mut groups: Vec<Vec<Buffer>> = Vec::new();
+    let mut rest = &list[..];
+    while let Some((count, after)) = rest.split_first() {
+        let (group, after) = after.split_at(*count as usize);
+        groups.push(group.iter().map(|number| buffer_of(*number)).collect());
+        rest = after;
+    }
+    let groups: Vec<Vec<&Buffer>> = groups.iter().map(|group| group.iter().collect()).collect();
+    let donations: Vec<&[&Buffer]> = groups[1..].iter().map(Vec::as_slice).collect();
+    let claims = embed::claim(&groups[0], &donations);
+    let claims = claims.map_err(|error| renamed(error, "with_claims"));
+    told(claims.map(|claims| keep(Kept::Claims(claims))))
+}
+
+/// Whether claims hold a buffer exclusively.
+#[unsafe(no_mangle)]
+extern "C" fn is_exclusive(claims: f64, buffer: f64) -> u32 {
+    let claims = claims_of(claims);
+    u32::from(claims.is_some_and(|claims| claims.is_exclusive(&buffer_of(buffer))))
+}
+
+/// Takes over a buffer under claims that hold it exclusively, for the reason that was put in;
+/// answers the new buffer.
+#[unsafe(no_mangle)]
+extern "C" fn consume(claims: f64, buffer: f64) -> f64 {
+    let why = text();
+    let taken = match claims_of(claims) {
+        Some(claims) => claims.consume(&buffer_of(buffer), &why),
+        None => Err(misuse("consume", Misuse::ClaimsEnded)),
+    };
+    told(taken.map(enter))
+}
+
+fn claims_of(number: f64) -> Option<Claims> {
+    NAMED.with_borrow(|named| match named.kept.find(number) {
+        Some(Kept::Claims(claims)) => Some(Claims::clone(claims)),
+        _ => None,
+    })
+}
+
+/// Exports a buffer, once every use is over; settles with the export's number and, as text, where
+/// the bytes are.
+#[unsafe(no_mangle)]
+extern "C" fn export(ticket: f64, buffer: f64) {
+    let buffer = buffer_of(buffer);
+    task::start(ticket, async move {
+        let export = buffer.export_async().await?;
+        let text = embed::exported(&export, Use::Read).map(place_text)?;
+        Ok(Answer { number: keep(Kept::Export(export)), text })
+    });
+}
+
+/// Says whether the bytes of an export can be copied now: out, or in where `write` is above 0.
+#[unsafe(no_mangle)]
+extern "C" fn may_copy(export: f64, write: u32) -> f64 {
+    let what = use_of(write);
+    told(NAMED.with_borrow(|named| match named.kept.find(export) {
+        Some(Kept::Export(export)) => embed::exported(export, what).map(|_| 0.0),
+        _ => Ok(0.0),
+    }))
 }
 
 /// Lends the GPU buffer of a buffer for good; answers its number.

@@ -2,12 +2,12 @@
 
 use crate::driver::{self, Web, region};
 use crate::json;
-use crate::named::{NAMED, device_of, enter, now, text, told};
+use crate::named::{NAMED, device_of, enter, now, site, text, told};
 use crate::page;
 use crate::task;
 use crate::told::{self as errors, Answer};
 use rig::driver::{Addressed, Driver, Fault};
-use rig::{Device, Opener, embed, memory};
+use rig::{BufferBuilder, Device, Opener, embed, memory};
 use std::sync::Arc;
 
 /// Opens a memory device, or a GPU device of the page where `gpu` is above 0, under the name that
@@ -82,13 +82,24 @@ extern "C" fn facts(device: u32) {
     page::answered(&out);
 }
 
-/// Answers the statistics of a device, or of all where it is -1, as text.
+/// Answers the statistics of a device as text, or those of all where it is -1, and what is live by
+/// label and by call site.
 #[unsafe(no_mangle)]
 extern "C" fn stats(device: i32) {
-    match u32::try_from(device) {
-        Ok(device) => page::answered(&json::of(&device_of(device).stats())),
-        Err(_) => page::answered(&json::of(&rig::stats())),
+    if let Ok(device) = u32::try_from(device) {
+        return page::answered(&stats_text(&device_of(device)));
     }
+    let devices: Vec<String> = rig::devices().iter().map(stats_text).collect();
+    let (devices, sum) = (devices.join(","), json::of(&rig::stats().sum));
+    page::answered(&format!("{{\"devices\":[{devices}],\"sum\":{sum}}}"));
+}
+
+fn stats_text(device: &Device) -> String {
+    let mut out = json::of(&device.stats());
+    out.pop();
+    let (labels, sites) = (json::of(&device.labels()), json::of(&device.sites()));
+    out.push_str(&format!(",\"labels\":{labels},\"sites\":{sites}}}"));
+    out
 }
 
 /// Sets a device's budget.
@@ -127,10 +138,9 @@ extern "C" fn wait(ticket: f64, device: u32, value: f64) {
 /// Makes a buffer, with the label that was put in.
 #[unsafe(no_mangle)]
 extern "C" fn create(ticket: f64, device: u32, len: f64) {
-    let (device, label) = (device_of(device), text());
+    let (device, tag) = (device_of(device), (text(), site()));
     task::start(ticket, async move {
-        let builder = device.buffer(len as u64);
-        let builder = if label.is_empty() { builder } else { builder.label(label) };
+        let builder = tagged(device.buffer(len as u64), tag);
         builder.create_async().await.map(|buffer| Answer::from(enter(buffer)))
     });
 }
@@ -138,10 +148,14 @@ extern "C" fn create(ticket: f64, device: u32, len: f64) {
 /// Makes a buffer without waiting, with the label that was put in.
 #[unsafe(no_mangle)]
 extern "C" fn create_now(device: u32, len: f64) -> f64 {
-    let (device, label) = (device_of(device), text());
-    let builder = device.buffer(len as u64);
+    let (device, tag) = (device_of(device), (text(), site()));
+    told(tagged(device.buffer(len as u64), tag).create_now().map(enter))
+}
+
+/// Gives a buffer its label and its call site, where it has them.
+fn tagged(builder: BufferBuilder<'_>, (label, site): (String, String)) -> BufferBuilder<'_> {
     let builder = if label.is_empty() { builder } else { builder.label(label) };
-    told(builder.create_now().map(enter))
+    if site.is_empty() { builder } else { embed::at_site(builder, &site) }
 }
 
 /// Makes a buffer of a GPU buffer of the page.

@@ -4,13 +4,15 @@ use crate::named::{NAMED, web};
 use crate::page;
 use crate::task;
 use rig::Pressure;
-use rig::embed;
+use rig::embed::{self, Settings};
 use std::cell::RefCell;
 use std::task::{Context, Poll, Waker};
 
-/// Gets ready; called once, before anything else.
+/// Gets ready; called once, before anything else. The settings are those of S11.6.
 #[unsafe(no_mangle)]
-extern "C" fn start() {
+extern "C" fn start(managed_pool: u32, trace_pool: u32) {
+    let flags = (managed_pool != 0, trace_pool != 0);
+    embed::set_settings(Settings { managed_pool: flags.0, trace_pool: flags.1 });
     std::panic::set_hook(Box::new(|panic| page::traps(&panic.to_string())));
     rig::set_clock(page::now_ns);
     rig::bytes::set_arrays(page::ARRAYS);

@@ -8,8 +8,8 @@ use crate::page;
 use crate::table::Table;
 use crate::task;
 use crate::told;
-use rig::embed::InPlace;
-use rig::{Buffer, Device, Misuse, ReadClaim, Result};
+use rig::embed::{Claimed, InPlace};
+use rig::{Buffer, Device, Export, Misuse, ReadClaim, Result};
 use std::any::Any;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -19,10 +19,22 @@ pub(crate) struct Named {
     /// By the index of each; the host is the first.
     pub(crate) devices: Vec<Device>,
     pub(crate) buffers: Table<Buffer>,
-    pub(crate) places: Table<InPlace>,
-    pub(crate) claims: Table<ReadClaim>,
+    pub(crate) kept: Table<Kept>,
     pub(crate) text: Vec<u8>,
+    pub(crate) site: Vec<u8>,
     pub(crate) list: Vec<f64>,
+}
+
+/// What ends when the page drops its number.
+pub(crate) enum Kept {
+    /// An access in place.
+    Access(#[expect(dead_code, reason = "it ends when it is dropped")] InPlace),
+    /// A claim for reading.
+    Read(#[expect(dead_code, reason = "it ends when it is dropped")] ReadClaim),
+    /// The claims of one call.
+    Claims(Claimed),
+    /// Bytes handed out.
+    Export(Export),
 }
 
 thread_local! {
@@ -30,9 +42,9 @@ thread_local! {
         RefCell::new(Named {
             devices: Vec::new(),
             buffers: Table::new(),
-            places: Table::new(),
-            claims: Table::new(),
+            kept: Table::new(),
             text: Vec::new(),
+            site: Vec::new(),
             list: Vec::new(),
         })
     };
@@ -44,6 +56,15 @@ extern "C" fn text_in(len: usize) -> *mut u8 {
     NAMED.with_borrow_mut(|named| {
         named.text = vec![0; len];
         named.text.as_mut_ptr()
+    })
+}
+
+/// Returns room for the place of the program that makes a buffer.
+#[unsafe(no_mangle)]
+extern "C" fn site_in(len: usize) -> *mut u8 {
+    NAMED.with_borrow_mut(|named| {
+        named.site = vec![0; len];
+        named.site.as_mut_ptr()
     })
 }
 
@@ -93,12 +114,21 @@ pub(crate) fn text() -> String {
     String::from_utf8(bytes).unwrap_or_default()
 }
 
+pub(crate) fn site() -> String {
+    let bytes = NAMED.with_borrow_mut(|named| std::mem::take(&mut named.site));
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
 pub(crate) fn list() -> Vec<f64> {
     NAMED.with_borrow_mut(|named| std::mem::take(&mut named.list))
 }
 
 pub(crate) fn enter(buffer: Buffer) -> f64 {
     NAMED.with_borrow_mut(|named| named.buffers.insert(buffer))
+}
+
+pub(crate) fn keep(kept: Kept) -> f64 {
+    NAMED.with_borrow_mut(|named| named.kept.insert(kept))
 }
 
 /// The page's classes hold indices that were answered here.

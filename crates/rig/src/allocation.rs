@@ -19,7 +19,7 @@ pub(crate) mod heap;
 pub(crate) mod mapping;
 pub(crate) mod owner;
 
-pub(crate) use crate::allocation::extra::{Extra, Keeper, Tag};
+pub(crate) use crate::allocation::extra::{Extra, Keeper, Site, Tag};
 
 use crate::allocation::extra::Rare;
 use crate::allocation::owner::Owner;

@@ -3,8 +3,8 @@
 //! Any thread may make buffers. The call that makes one is its call site in reports, where
 //! `RIG_TRACE_POOL` asks for them.
 
-use crate::allocation::Tag;
 use crate::allocation::owner::Owner;
+use crate::allocation::{Site, Tag};
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::driver::Kind;
@@ -33,7 +33,7 @@ pub struct BufferBuilder<'a> {
     device: &'a Device,
     len: u64,
     kind: Kind,
-    tag: Tag,
+    pub(crate) tag: Tag,
 }
 
 impl BufferBuilder<'_> {
@@ -119,7 +119,7 @@ impl Device {
     pub fn buffer(&self, len: u64) -> BufferBuilder<'_> {
         // Outside of a closure, which would have a location of its own.
         let caller = Location::caller();
-        let site = settings::trace().then_some(caller);
+        let site = settings::trace().then_some(Site::Here(caller));
         BufferBuilder { device: self, len, kind: Kind::Device, tag: Tag { label: None, site } }
     }
 

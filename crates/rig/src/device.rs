@@ -5,19 +5,21 @@
 
 mod all;
 mod options;
+pub(crate) mod totals;
 
 pub use crate::device::all::{devices, host, snapshot, stats};
 pub use crate::device::options::CacheOptions;
 
 use crate::allocation::owner::Owner;
 use crate::budget::Where;
+use crate::device::totals::Totals;
 use crate::drain::{self, After};
 use crate::driver::{Driver, Facts, Kind};
 use crate::entry;
 use crate::error::{Misuse, Result};
 use crate::life;
 use crate::open::{self, Opener, host_owner};
-use crate::report::{DeviceStats, Returned};
+use crate::report::{DeviceStats, LabelTotal, Returned, SiteTotal};
 use crate::timeline::{DeviceId, Fate, Point};
 use crate::wait;
 use std::future::poll_fn;
@@ -298,6 +300,31 @@ impl Device {
     /// Returns the statistics.
     pub fn stats(&self) -> DeviceStats {
         all::stats_of(&self.owner)
+    }
+
+    /// Returns the 10 greatest live totals by label, greatest first: what is kept that should have
+    /// gone. It looks through all that the device pays for.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// let device = rig::memory::open("labels example")?;
+    /// let kept = device.buffer(65_536).label("weights").create()?;
+    /// let labels = device.labels();
+    /// assert_eq!((&*labels[0].label, labels[0].bytes, labels[0].count), ("weights", 65_536, 1));
+    /// # drop(kept);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn labels(&self) -> Vec<LabelTotal> {
+        Totals::of(&self.owner).labels
+    }
+
+    /// Returns the live totals by the place that created them, greatest first; none without
+    /// `RIG_TRACE_POOL` (S11.6).
+    pub fn sites(&self) -> Vec<SiteTotal> {
+        Totals::of(&self.owner).sites
     }
 
     /// Starts the peaks of the statistics anew.

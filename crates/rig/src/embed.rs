@@ -5,14 +5,18 @@
 //! it from a timer. Any thread may call anything here.
 
 use crate::access::Claim;
-use crate::allocation::{Allocation, Memory, Parts, Ref};
+use crate::allocation::{Allocation, Memory, Parts, Ref, Site};
 use crate::buffer::{Buffer, Foreign, Use, wrap_foreign};
 use crate::bytes::HostBytes;
 use crate::collector::{self, Pressure};
+use crate::create::BufferBuilder;
 use crate::device::Device;
 use crate::driver::Region;
 use crate::error::Result;
+use crate::export::Export;
+use crate::kept::Claims;
 use crate::life;
+use crate::settings;
 use crate::sync::MaybeSend;
 use crate::tick;
 use std::any::Any;
@@ -35,6 +39,28 @@ pub fn take_poke() -> bool {
 /// first call counts.
 pub fn set_pressure(pressure: impl Pressure + 'static) {
     collector::set_pressure(Arc::new(pressure));
+}
+
+/// What the environment says where there is one (S11.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Whether caches shrink by themselves: `RIG_MANAGED_POOL`.
+    pub managed_pool: bool,
+    /// Whether the call sites of live allocations are kept: `RIG_TRACE_POOL`.
+    pub trace_pool: bool,
+}
+
+/// Sets what the environment would say. It comes before anything else, once.
+pub fn set_settings(settings: Settings) {
+    settings::set(settings.managed_pool, settings.trace_pool);
+}
+
+/// Says where in the program a buffer is made, for reports; where call sites are kept.
+pub fn at_site<'a>(mut builder: BufferBuilder<'a>, site: &str) -> BufferBuilder<'a> {
+    if settings::trace() {
+        builder.tag.site = Some(Site::Told(Arc::from(site)));
+    }
+    builder
 }
 
 /// Makes a host buffer over memory of the embedder, without a copy. It is charged to no budget;
@@ -96,6 +122,54 @@ impl InPlace {
     pub fn bytes(&self) -> HostBytes {
         self.bytes
     }
+}
+
+/// Claims like [`Claims::with`], until the answer is dropped: for functions that cannot run inside
+/// a call.
+///
+/// # Errors
+///
+/// Those of [`Claims::with`].
+pub fn claim(reads: &[&Buffer], donations: &[&[&Buffer]]) -> Result<Claimed> {
+    Claims::begin(reads, donations).map(Claimed)
+}
+
+/// Claims of a call in progress; they end when this is dropped.
+#[derive(Debug)]
+pub struct Claimed(Claims);
+
+impl std::ops::Deref for Claimed {
+    type Target = Claims;
+
+    fn deref(&self) -> &Claims {
+        &self.0
+    }
+}
+
+impl Drop for Claimed {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// Returns where the bytes of an export are, for a copy that the embedder does at once, before
+/// anything else can run.
+///
+/// # Errors
+///
+/// `Misuse`: read-only memory; something that conflicts is running (`Busy`).
+pub fn exported(export: &Export, what: Use) -> Result<HostBytes> {
+    let call = match what {
+        Use::Read => "copy_out",
+        Use::Write => "copy_in",
+    };
+    export.place(call, what.into())
+}
+
+/// Returns where the host finds the bytes of a buffer; none where it does not.
+pub fn place(buffer: &Buffer) -> Option<HostBytes> {
+    let at = buffer.at.bytes?;
+    Some(at.range(buffer.offset(), buffer.len()))
 }
 
 impl std::fmt::Debug for InPlace {

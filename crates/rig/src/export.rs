@@ -9,6 +9,7 @@ use crate::bytes::HostBytes;
 use crate::claim::{Answer, Ask, Pass};
 use crate::entry;
 use crate::error::{Misuse, Result, check_range};
+use crate::timeline::Access;
 use crate::wait;
 use std::sync::Arc;
 
@@ -42,6 +43,17 @@ impl Export {
     /// Makes an export of memory that was pinned before it was claimed.
     pub(crate) fn new(record: Pin, bytes: HostBytes) -> Self {
         Self { record, bytes }
+    }
+
+    /// Returns where the bytes are, if no access that conflicts is running: of one thread, nothing
+    /// can begin until it gives it up.
+    pub(crate) fn place(&self, call: &'static str, access: Access) -> Result<HostBytes> {
+        entry::check(call)?;
+        if access == Access::Write && self.record.is_read_only() {
+            return Misuse::ReadOnly.of(call);
+        }
+        let ask = if access == Access::Write { Ask::MoverWrite } else { Ask::MoverRead };
+        ExportClaim::new(call, &self.record, ask).map(|_claim| self.bytes)
     }
 
     /// Returns the length in bytes.

@@ -130,7 +130,7 @@ impl Claims {
         donations: &[&[&Buffer]],
         f: impl FnOnce(&Self) -> R,
     ) -> Result<R> {
-        let claims = Self::take(reads, donations)?;
+        let claims = Self::begin(reads, donations)?;
         let _end = End(&claims);
         Ok(f(&claims))
     }
@@ -145,12 +145,13 @@ impl Claims {
         donations: &[&[&Buffer]],
         f: impl AsyncFnOnce(&Self) -> R,
     ) -> Result<R> {
-        let claims = Self::take(reads, donations)?;
+        let claims = Self::begin(reads, donations)?;
         let _end = End(&claims);
         Ok(f(&claims).await)
     }
 
-    fn take(reads: &[&Buffer], donations: &[&[&Buffer]]) -> Result<Self> {
+    /// Claims everything, until [`Claims::end`].
+    pub(crate) fn begin(reads: &[&Buffer], donations: &[&[&Buffer]]) -> Result<Self> {
         entry::check(CALL)?;
         check_overlaps(reads, donations)?;
         let all = || reads.iter().chain(donations.iter().copied().flatten());
@@ -298,7 +299,8 @@ impl Claims {
         Ok(Some(at))
     }
 
-    fn end(&self) {
+    /// Releases everything; again does nothing.
+    pub(crate) fn end(&self) {
         // ORDERING: pairs with the load in `consume`.
         self.inner.ended.store(true, Ordering::Release);
         let held = std::mem::take(&mut *self.inner.held.lock());

@@ -127,7 +127,7 @@ async fn next_round(owner: &Arc<Owner>, plan: &Plan, rounds: &mut Vec<Round>) ->
 
 /// Notes what a round could not return, after a try failed.
 fn note_kept(owner: &Arc<Owner>, plan: &Plan, round: &mut Round) {
-    round.kept = survey(payer_of(owner, plan)).kept;
+    round.kept = survey(payer_of(owner, plan));
 }
 
 async fn climb_plan(owner: &Arc<Owner>, plan: &Plan, tag: &Tag) -> Result<Ref> {

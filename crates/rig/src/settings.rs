@@ -1,16 +1,15 @@
-//! The settings of the environment (S11.6). Each is read once; any thread may ask.
+//! The settings of the environment (S11.6), or of an embedder without one. Each is read once; any
+//! thread may ask.
 
 use std::sync::OnceLock;
 
 /// Whether the tick scans and trims (`RIG_MANAGED_POOL`, default true).
 pub(crate) fn managed() -> bool {
-    static MANAGED: OnceLock<bool> = OnceLock::new();
     *MANAGED.get_or_init(|| flag("RIG_MANAGED_POOL", true))
 }
 
 /// Whether call sites of live allocations are kept (`RIG_TRACE_POOL`, default false).
 pub(crate) fn trace() -> bool {
-    static TRACE: OnceLock<bool> = OnceLock::new();
     *TRACE.get_or_init(|| flag("RIG_TRACE_POOL", false))
 }
 
@@ -18,6 +17,11 @@ pub(crate) fn trace() -> bool {
 pub(crate) fn stats() -> bool {
     static STATS: OnceLock<bool> = OnceLock::new();
     *STATS.get_or_init(|| flag("RIG_POOL_STATS", false))
+}
+
+/// Sets both where there is no environment; the first call counts, and comes before any other.
+pub(crate) fn set(managed: bool, trace: bool) {
+    let _ = (MANAGED.set(managed), TRACE.set(trace));
 }
 
 fn flag(name: &str, default: bool) -> bool {
@@ -32,6 +36,9 @@ fn parse(text: &str, default: bool) -> bool {
         _ => default,
     }
 }
+
+static MANAGED: OnceLock<bool> = OnceLock::new();
+static TRACE: OnceLock<bool> = OnceLock::new();
 
 #[cfg(all(test, not(rig_loom)))]
 mod tests {

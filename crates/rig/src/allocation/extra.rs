@@ -54,5 +54,23 @@ pub(crate) type Keeper = BoxAny;
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Tag {
     pub(crate) label: Option<Arc<str>>,
-    pub(crate) site: Option<&'static Location<'static>>,
+    pub(crate) site: Option<Site>,
+}
+
+/// Where in the program a buffer was made.
+#[derive(Clone, Debug)]
+pub(crate) enum Site {
+    /// In a call of this library's.
+    Here(&'static Location<'static>),
+    /// Where the embedder says.
+    Told(Arc<str>),
+}
+
+impl std::fmt::Display for Site {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Here(at) => at.fmt(f),
+            Self::Told(at) => f.write_str(at),
+        }
+    }
 }

@@ -1,38 +1,29 @@
-//! What a payer's memory is kept by: the reasons and totals of the out-of-memory report (S11.1).
+//! What a payer's memory is kept by: the reasons of the out-of-memory report (S11.1).
 //!
 //! It walks all that the payer pays for, so it runs only after a try failed.
 
 use crate::allocation::Allocation;
 use crate::allocation::owner::Owner;
 use crate::budget::Where;
+use crate::device::totals::Totals;
 use crate::drain::kind_index;
 use crate::error::Error;
 use crate::reclaim::{Plan, Shape, payer_of};
-use crate::report::{Kept, LabelTotal, Report, Round, SiteTotal};
+use crate::report::{Kept, Report, Round};
 use crate::timeline::{Fate, Point, track};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a payer's memory is kept by, and the totals by label and by call site.
-pub(crate) struct Survey {
-    pub(crate) kept: Kept,
-    labels: Vec<LabelTotal>,
-    sites: Vec<SiteTotal>,
-}
-
 /// Looks through all that a payer pays for; only after a try failed.
-pub(crate) fn survey(payer: &Arc<Owner>) -> Survey {
+pub(crate) fn survey(payer: &Owner) -> Kept {
     let records = payer.heap.lock().roster.all();
     let mut kept = Kept::default();
-    let mut labels: BTreeMap<Arc<str>, (u64, u64)> = BTreeMap::new();
-    let mut sites: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for record in &records {
         let bytes = record.charged();
         if record.is_returning() {
             note_returning(record, bytes, &mut kept);
             continue;
         }
-        if !record.has_handles() && !record.has_exports() {
+        if !record.is_live() {
             continue;
         }
         let place = if record.has_exports() {
@@ -45,26 +36,8 @@ pub(crate) fn survey(payer: &Arc<Owner>) -> Survey {
             &mut kept.live_bytes
         };
         *place += bytes;
-        let tag = record.extra.if_made(|extra| extra.tag.clone()).unwrap_or_default();
-        let total = labels.entry(tag.label.unwrap_or_default()).or_default();
-        *total = (total.0 + bytes, total.1 + 1);
-        if let Some(site) = tag.site {
-            let total = sites.entry(site.to_string()).or_default();
-            *total = (total.0 + bytes, total.1 + 1);
-        }
     }
-    let mut labels: Vec<_> = labels
-        .into_iter()
-        .map(|(label, (bytes, count))| LabelTotal { label, bytes, count })
-        .collect();
-    labels.sort_by_key(|total| std::cmp::Reverse(total.bytes));
-    labels.truncate(LABELS_MAX);
-    let mut sites: Vec<_> = sites
-        .into_iter()
-        .map(|(site, (bytes, count))| SiteTotal { site: Arc::from(site), bytes, count })
-        .collect();
-    sites.sort_by_key(|total| std::cmp::Reverse(total.bytes));
-    Survey { kept, labels, sites }
+    kept
 }
 
 fn note_returning(record: &Allocation, bytes: u64, kept: &mut Kept) {
@@ -97,7 +70,7 @@ pub(crate) fn out_of_memory(
     immediate: bool,
 ) -> Error {
     let payer = payer_of(owner, plan);
-    let survey = survey(payer);
+    let Totals { labels, sites } = Totals::of(payer);
     let heap = payer.heap.lock();
     let books = &heap.books;
     let report = Report {
@@ -115,8 +88,8 @@ pub(crate) fn out_of_memory(
         pinned_bytes: books.bytes_in(Where::Pinned),
         given_away_bytes: books.given_away_bytes(),
         largest_cached_bytes: heap.cache.largest_bytes(kind_index(plan.kind)),
-        labels: survey.labels,
-        sites: survey.sites,
+        labels,
+        sites,
         rounds,
         immediate,
     };
@@ -130,5 +103,3 @@ pub(crate) fn out_of_memory(
         report: Arc::new(report),
     }
 }
-
-const LABELS_MAX: usize = 10;
