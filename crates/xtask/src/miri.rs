@@ -69,6 +69,8 @@ fn under_miri(workspace: &Workspace, toolchain: &str) -> Command {
     command.args(["miri", "test", "-p", "rig-gpu", "--lib", "--no-default-features"]);
     // Miri is some hundred times slower than the machine, so generated cases are few.
     command.env("PROPTEST_CASES", "8");
+    // Tests that panic on purpose would spend most of the time on their traces.
+    command.env("RUST_BACKTRACE", "0");
     // The tick's thread has no end.
     command.env("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-ignore-leaks");
     command.env("CARGO_TARGET_DIR", workspace.target("miri"));
