@@ -79,7 +79,8 @@ fn every_step() -> Vec<Step> {
 
 /// The npm package: built, then tested by all that runs it.
 fn web_steps() -> Vec<Step> {
-    let tests = [package::NODE, package::CHROMIUM, package::FIREFOX, package::DEMOS];
+    let tests =
+        [package::NODE, package::CHROMIUM, package::FIREFOX, package::PACKED, package::DEMOS];
     [package::BUILD].into_iter().chain(tests).collect()
 }
 
@@ -92,7 +93,7 @@ usage: cargo xtask TASK
   wasm             clippy for browsers
   targets          whether the drivers compile for browsers, Windows and macOS
   build            the npm package, into dist
-  web              the npm package and its tests, in Node, Chromium and Firefox; the demos
+  web              the npm package and its tests, in Node and in browsers; the demos
   desktop          the desktop example, and whether its picture shows anything
   loom             the model checker on claims, stamps, the turn and loss
   miri             memory checks of rows 0 to 3 and the access paths

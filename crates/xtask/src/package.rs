@@ -14,6 +14,8 @@ pub(crate) const NODE: Step = Step { name: "node", sum: Sum::Counts, run: node }
 pub(crate) const CHROMIUM: Step = Step { name: "chromium", sum: Sum::Counts, run: chromium };
 /// Tests the built package in Firefox, whose WebGPU is another.
 pub(crate) const FIREFOX: Step = Step { name: "firefox", sum: Sum::Counts, run: firefox };
+/// Installs the packed package into an empty project, for Node, the compiler and Vite.
+pub(crate) const PACKED: Step = Step { name: "packed", sum: Sum::Counts, run: packed };
 /// Runs the demos in Chromium, from Vite's server and as built.
 pub(crate) const DEMOS: Step = Step { name: "demos", sum: Sum::Counts, run: demos };
 
@@ -39,6 +41,10 @@ fn node(workspace: &Workspace) -> Result<Found, Failure> {
 
 fn chromium(workspace: &Workspace) -> Result<Found, Failure> {
     test_in(workspace, &CHROMIUMS, "tests/web/chromium.mjs")
+}
+
+fn packed(workspace: &Workspace) -> Result<Found, Failure> {
+    test_in(workspace, &CHROMIUMS, "tests/web/package.mjs")
 }
 
 fn demos(workspace: &Workspace) -> Result<Found, Failure> {
