@@ -4,3 +4,5 @@ import "./host.test.mjs";
 import "./memory.test.mjs";
 import "./field.test.mjs";
 import "./gpu.test.mjs";
+import "./collector.test.mjs";
+import "./alone.test.mjs";

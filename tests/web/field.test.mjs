@@ -89,15 +89,19 @@ test("s13_9_24_buffers_a_round_let_go_never_hold_more_than_two_rounds", async ({
   for (const device of [rig.memory("rounds", { budget }), ...(gpu ? [await open(budget)] : [])]) {
     let most = 0;
     for (let round = 0; round < 200; round += 1) {
-      const buffers = [];
-      for (let i = 0; i < 24; i += 1) buffers.push(await device.createBuffer(MIB));
-      await buffers[0].fill(round);
+      await oneRound(device, round);
       most = Math.max(most, device.held);
     }
     holds(most <= budget, `${most} bytes held on ${device.name} never pass two rounds'`);
     await device.close();
   }
 });
+
+async function oneRound(device, round) {
+  const buffers = [];
+  for (let i = 0; i < 24; i += 1) buffers.push(await device.createBuffer(MIB));
+  await buffers[0].fill(round);
+}
 
 test("s9_9_24_buffers_a_round_disposed_hold_one_round", async ({ rig }) => {
   const m = rig.memory("disposed rounds");

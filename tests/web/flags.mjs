@@ -1,4 +1,4 @@
-// How the browsers of the tests are started.
+// How the browsers of the tests are started, and with which pages.
 
 /** Chromium with WebGPU in software. */
 export const CHROMIUM_FLAGS = [
@@ -7,3 +7,15 @@ export const CHROMIUM_FLAGS = [
   "--use-webgpu-adapter=swiftshader",
   "--enable-features=Vulkan",
 ];
+
+const long = process.env.RIG_LONG === "1" ? "&long" : "";
+/** The tests as they are, and those that need an exact collection. */
+export const PAGE = `/tests/web/page.html?${long}`;
+export const EXACT_PAGE = `/tests/web/page.html?gc${long}`;
+/** The most time that a page takes, in milliseconds. */
+export const PAGE_MS = long ? 1_200_000 : 500_000;
+
+/** Whether a page's tests went well; all has to run where there is a GPU. */
+export function isWell({ failed, passed, skipped }, hasGpu = true) {
+  return failed === 0 && passed > 0 && !(hasGpu && skipped > 0);
+}

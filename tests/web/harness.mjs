@@ -2,9 +2,13 @@
 
 const tests = [];
 
-/** Adds a test. `needs` names what it cannot do without: "gpu". */
-export function test(name, f, { needs } = {}) {
-  tests.push({ name, f, needs });
+/**
+ * Adds a test. `needs` lists what it cannot do without: "gpu"; "gc", an exact collection. Tests that
+ * need the latter have a run of their own, with nothing else in it. A test that is `beside` starts
+ * first and is awaited last: it is about time that has to pass.
+ */
+export function test(name, f, { needs = [], beside = false, ms = TEST_MS } = {}) {
+  tests.push({ name, f, needs: [needs].flat(), beside, ms });
 }
 
 /** Fails unless two plain values are the same. */
@@ -49,48 +53,74 @@ export function turn() {
   return new Promise((resolve) => setTimeout(resolve));
 }
 
-/** Runs every test, one after another, and answers what came of them. */
+/**
+ * Runs every test, one after another, and answers what came of them. What `world.complaints` gets
+ * meanwhile fails the test that runs: rejections and errors that nobody handled, uncaptured errors.
+ */
 export async function runAll(world, tell = console.log) {
   const result = { passed: 0, failed: 0, skipped: 0 };
-  const unhandled = [];
-  watch(unhandled);
-  for (const { name, f, needs } of tests) {
-    if (needs && !world[needs]) {
-      result.skipped += 1;
-      tell(`test ${name} ... skipped: no ${needs} here`);
-      continue;
-    }
-    const began = performance.now();
-    const failure = await run(f, world, unhandled);
-    const ms = Math.round(performance.now() - began);
+  const complaints = (world.complaints ??= []);
+  watch(complaints);
+  const ended = (name, failure, ms) => {
     tell(`test ${name} ... ${failure ? `FAILED (${ms} ms)\n    ${failure}` : `ok (${ms} ms)`}`);
     result[failure ? "failed" : "passed"] += 1;
+  };
+  const chosen = tests.filter((test) => canRun(test, world, result, tell));
+  const beside = chosen.filter((test) => test.beside).map((test) => [test.name, timed(test, world)]);
+  for (const test of chosen.filter((test) => !test.beside)) {
+    const [failure, ms] = await timed(test, world);
+    await turn();
+    ended(test.name, failure || told(complaints), ms);
   }
+  for (const [name, running] of beside) ended(name, ...(await running));
+  // What a test leaves behind may complain late.
+  for (let i = 0; i < 3; i += 1) await turn();
+  if (complaints.length > 0) ended("nothing_complains_in_the_end", told(complaints), 0);
   const verdict = result.failed ? "FAILED" : "ok";
   tell(`test result: ${verdict}. ${result.passed} passed; ${result.failed} failed; ${result.skipped} skipped`);
   return result;
 }
 
-async function run(f, world, unhandled) {
+function canRun({ name, needs }, world, result, tell) {
+  if (needs.includes("gc") !== Boolean(world.gc)) return false;
+  const lacks = needs.find((need) => !world[need]);
+  if (!lacks) return true;
+  result.skipped += 1;
+  tell(`test ${name} ... skipped: no ${lacks} here`);
+  return false;
+}
+
+/** Runs a test; answers why it failed, or nothing, and how many milliseconds it took. */
+async function timed({ f, ms }, world) {
+  const began = performance.now();
   let timer;
   const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`it took more than ${TEST_MS} ms`)), TEST_MS);
+    timer = setTimeout(() => reject(new Error(`it took more than ${ms} ms`)), ms);
   });
+  let failure = "";
   try {
     await Promise.race([f(world), late]);
-    await turn();
-    return unhandled.length > 0 ? `unhandled: ${unhandled.splice(0).join("; ")}` : "";
   } catch (e) {
-    return e?.stack ?? String(e);
+    failure = `${e}\n${e?.stack ?? ""}`;
   } finally {
     clearTimeout(timer);
   }
+  return [failure, Math.round(performance.now() - began)];
 }
 
-/** Collects rejections that nobody handled. */
-function watch(unhandled) {
-  if (globalThis.process?.on) process.on("unhandledRejection", (e) => unhandled.push(String(e)));
-  globalThis.addEventListener?.("unhandledrejection", (event) => unhandled.push(String(event.reason)));
+/** Collects rejections and errors that nobody handled. */
+function watch(complaints) {
+  const note = (what) => (e) => complaints.push(`${what}: ${e}`);
+  if (globalThis.process?.on) {
+    process.on("unhandledRejection", note("unhandled"));
+    process.on("uncaughtException", note("uncaught"));
+  }
+  globalThis.addEventListener?.("unhandledrejection", (event) => note("unhandled")(event.reason));
+  globalThis.addEventListener?.("error", (event) => note("uncaught")(event.message));
+}
+
+function told(complaints) {
+  return complaints.splice(0).join("\n    ");
 }
 
 function plain(value) {

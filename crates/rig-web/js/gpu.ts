@@ -302,6 +302,8 @@ export class Gpu {
     if (this.loss) return;
     this.#fenced = value;
     const { device } = this;
+    // On a device that is being lost everything is wrong, which is no error of the page's.
+    device.pushErrorScope("validation");
     const fence =
       this.#fences.pop() ??
       device.createBuffer({
@@ -326,6 +328,7 @@ export class Gpu {
       },
       () => this.#mapFailed(),
     );
+    device.popErrorScope().catch(() => undefined);
   }
 
   /** A map that nobody cancelled failed: a loss, whose reason is awaited for a while. */

@@ -79,8 +79,9 @@ fn every_step() -> Vec<Step> {
 
 /// The npm package: built, then tested by all that runs it.
 fn web_steps() -> Vec<Step> {
-    let tests =
-        [package::NODE, package::CHROMIUM, package::FIREFOX, package::PACKED, package::DEMOS];
+    let browsers = [package::CHROMIUM, package::FIREFOX, package::WEBKIT];
+    let tests = [package::NODE].into_iter().chain(browsers);
+    let tests = tests.chain([package::PACKED, package::DEMOS]);
     [package::BUILD].into_iter().chain(tests).collect()
 }
 

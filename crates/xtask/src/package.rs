@@ -1,6 +1,6 @@
-//! The npm package: its wasm, its one module, its types; its tests, in Node and in two browsers.
+//! The npm package: its wasm, its one module, its types; its tests, in Node and in three browsers.
 
-use crate::packages::{install, on_path};
+use crate::packages::{install, is_on_path, on_path};
 use crate::step::{Failure, Found, Step, Sum};
 use crate::wasm::Target;
 use crate::workspace::{Workspace, run, run_tests};
@@ -14,6 +14,8 @@ pub(crate) const NODE: Step = Step { name: "node", sum: Sum::Counts, run: node }
 pub(crate) const CHROMIUM: Step = Step { name: "chromium", sum: Sum::Counts, run: chromium };
 /// Tests the built package in Firefox, whose WebGPU is another.
 pub(crate) const FIREFOX: Step = Step { name: "firefox", sum: Sum::Counts, run: firefox };
+/// Tests the built package in WebKit, which has no WebGPU here.
+pub(crate) const WEBKIT: Step = Step { name: "webkit", sum: Sum::Counts, run: webkit };
 /// Installs the packed package into an empty project, for Node, the compiler and Vite.
 pub(crate) const PACKED: Step = Step { name: "packed", sum: Sum::Counts, run: packed };
 /// Runs the demos in Chromium, from Vite's server and as built.
@@ -36,35 +38,55 @@ fn build(workspace: &Workspace) -> Result<Found, Failure> {
 }
 
 fn node(workspace: &Workspace) -> Result<Found, Failure> {
-    run_tests(workspace.program("node").arg("tests/web/node.mjs"))
+    let mut found = run_tests(workspace.program("node").arg("tests/web/node.mjs"))?;
+    let exact = ["--expose-gc", "tests/web/node.mjs"];
+    found.tests.add(run_tests(workspace.program("node").args(exact))?.tests);
+    Ok(found)
 }
 
 fn chromium(workspace: &Workspace) -> Result<Found, Failure> {
-    test_in(workspace, &CHROMIUMS, "tests/web/chromium.mjs")
+    test_in(workspace, &CHROMIUM_NAMED, "tests/web/chromium.mjs")
 }
 
 fn packed(workspace: &Workspace) -> Result<Found, Failure> {
-    test_in(workspace, &CHROMIUMS, "tests/web/package.mjs")
+    test_in(workspace, &CHROMIUM_NAMED, "tests/web/package.mjs")
 }
 
 fn demos(workspace: &Workspace) -> Result<Found, Failure> {
-    test_in(workspace, &CHROMIUMS, "tests/web/demos.mjs")
+    test_in(workspace, &CHROMIUM_NAMED, "tests/web/demos.mjs")
 }
 
 fn firefox(workspace: &Workspace) -> Result<Found, Failure> {
-    test_in(workspace, &FIREFOXES, "tests/web/firefox.mjs")
+    test_in(workspace, &FIREFOX_NAMED, "tests/web/firefox.mjs")
 }
 
-/// Runs tests in the first browser of these names; installs it where that is possible. Debian's
-/// package has the first name.
-fn test_in(workspace: &Workspace, names: &[&str], tests: &str) -> Result<Found, Failure> {
-    let find = || names.iter().copied().find_map(on_path);
+fn webkit(workspace: &Workspace) -> Result<Found, Failure> {
+    test_in(workspace, &WEBKIT_NAMED, "tests/web/webkit.mjs")
+}
+
+/// A browser.
+struct Named {
+    /// The programs that it may be, the first that is there.
+    programs: &'static [&'static str],
+    /// The packages of Debian that bring it and what its tests call besides.
+    packages: &'static [&'static str],
+    /// What its tests call besides.
+    besides: &'static [&'static str],
+}
+
+/// Runs tests in a browser; installs it where that is possible.
+fn test_in(workspace: &Workspace, named: &Named, tests: &str) -> Result<Found, Failure> {
+    let find = || {
+        let all = named.besides.iter().all(|program| is_on_path(program));
+        named.programs.iter().copied().find_map(on_path).filter(|_| all)
+    };
     let browser = find().or_else(|| {
-        install(workspace, &names[..1]);
+        install(workspace, named.packages);
         find()
     });
     let Some(browser) = browser else {
-        let text = format!("no {0}; on Debian get it with `apt-get install {0}`", names[0]);
+        let (program, packages) = (named.programs[0], named.packages.join(" "));
+        let text = format!("no {program}; on Debian get it with `apt-get install {packages}`");
         return Err(text.into());
     };
     run_tests(workspace.program("node").args([tests, &browser]))
@@ -87,8 +109,18 @@ fn size(workspace: &Workspace, path: &str) -> Result<u64, Failure> {
     Ok(workspace.root.join(Path::new(path)).metadata().map_err(told)?.len())
 }
 
-const CHROMIUMS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
-const FIREFOXES: [&str; 2] = ["firefox-esr", "firefox"];
+const CHROMIUM_NAMED: Named = Named {
+    programs: &["chromium", "chromium-browser", "google-chrome"],
+    packages: &["chromium"],
+    besides: &[],
+};
+const FIREFOX_NAMED: Named =
+    Named { programs: &["firefox-esr", "firefox"], packages: &["firefox-esr"], besides: &[] };
+const WEBKIT_NAMED: Named = Named {
+    programs: &["WebKitWebDriver"],
+    packages: &["webkit2gtk-driver", "xvfb"],
+    besides: &["Xvfb"],
+};
 /// The features are those that the compiler uses by itself, and that every engine with WebGPU has.
 const SHRINK: [&str; 9] = [
     "-Oz",

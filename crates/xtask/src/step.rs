@@ -72,7 +72,8 @@ impl Tests {
         }
     }
 
-    fn add(&mut self, other: Self) {
+    /// Adds the counts of other tests.
+    pub(crate) fn add(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed += other.failed;
     }

@@ -1,0 +1,240 @@
+// The way back of what nobody can reach: found by exact collections, and by pressure alone.
+
+import { equal, fails, holds, test, turn, until } from "./harness.mjs";
+
+const KIB = 2 ** 10;
+const MIB = 2 ** 20;
+const gc = { needs: "gc" };
+
+/** Makes buffers and keeps none of them. */
+async function forget(device, count, size) {
+  for (let i = 0; i < count; i += 1) await device.createBuffer(size);
+}
+
+/** The bytes that are not waiting for reuse, after a drain. */
+function live(device) {
+  device.trim();
+  return device.held - device.cached;
+}
+
+/** Runs something on a memory device, and on a GPU where there is one. */
+async function onDevices({ rig, gpu, open }, budget, f) {
+  const m = rig.memory("collected", { budget });
+  for (const device of [m, ...(gpu ? [await open(budget)] : [])]) {
+    await f(device);
+    await device.close();
+  }
+}
+
+test(
+  "s13_4_a_finalized_handle_is_a_dropped_one",
+  async (world) => {
+    await onDevices(world, Infinity, async (device) => {
+      await forget(device, 64, 64 * KIB);
+      await world.gc();
+      const most = world.stray * 64 * KIB;
+      await until(() => live(device) <= most, `what was forgotten on ${device.name} came back`);
+      const x = await device.createBuffer(64 * KIB);
+      await x.fill(1);
+      equal((await x.toArray(Uint8Array))[65_535], 1);
+    });
+    const held = world.rig.host.held;
+    await forget(world.rig.host, 64, 4 * KIB);
+    await world.gc();
+    await until(() => world.rig.host.held <= held + world.stray * 4 * KIB, "the host's came back");
+  },
+  gc,
+);
+
+test(
+  "s4_12_a_view_a_borrow_and_a_call_in_progress_keep_memory_whose_handle_is_gone",
+  async (world) => {
+    const { rig, gc: collect, stray } = world;
+    await onDevices(world, Infinity, async (device) => {
+      await keepsFor(rig, device, collect);
+      await turn();
+      await collect();
+      await until(() => live(device) <= stray * 64 * KIB, `nothing keeps it on ${device.name}`);
+    });
+  },
+  gc,
+);
+
+/** Looks at a view, a borrow and a call of a buffer whose handle was collected. */
+async function keepsFor(rig, device, collect) {
+  const { view, borrow, read } = await keptBy(rig, device);
+  await collect();
+  equal(await read, Array(64 * KIB).fill(5), "the call in progress");
+  await collect();
+  equal(await view.toArray(Uint8Array, { length: 2 }), [5, 5], device.name);
+  equal(await borrow.toArray(Uint8Array, { length: 2 }), [5, 5], device.name);
+  holds(live(device) >= 64 * KIB, "its bytes stay");
+}
+
+/** Makes a buffer, and keeps a view, a borrow and a call of it. */
+async function keptBy(rig, device) {
+  const x = await device.createBuffer(64 * KIB);
+  await x.fill(5);
+  return { view: x.view(1), borrow: x.borrow(device.gpu ? device : rig.host), read: x.toArray(Uint8Array) };
+}
+
+test(
+  "s13_4_a_finalized_handle_that_was_disposed_drops_no_other",
+  async ({ rig, gc: collect }) => {
+    const m = rig.memory("disposed, then finalized");
+    // Each takes the number of one that was disposed, in the library's table of handles.
+    await disposeAll(m);
+    const kept = [];
+    for (let i = 0; i < 64; i += 1) kept.push(await m.createBuffer(4 * KIB));
+    for (let i = 0; i < 3; i += 1) {
+      await collect();
+      await turn();
+    }
+    equal(kept.map(({ state }) => state), Array(64).fill("live"));
+    await kept[63].fill(3);
+    equal((await kept[63].toArray(Uint8Array))[0], 3);
+    await m.close();
+  },
+  gc,
+);
+
+async function disposeAll(device) {
+  const buffers = [];
+  for (let i = 0; i < 64; i += 1) buffers.push(await device.createBuffer(4 * KIB));
+  for (const buffer of buffers) buffer.dispose();
+}
+
+test(
+  "s13_9_rounds_find_what_was_forgotten_where_there_is_a_gc",
+  async (world) => {
+    await onDevices(world, MIB, async (device) => {
+      for (let i = 0; i < 100; i += 1) {
+        await device.createBuffer(256 * KIB);
+        holds(device.held <= MIB, `${device.held} bytes are held`);
+      }
+    });
+  },
+  gc,
+);
+
+test(
+  "s4_16_lent_memory_without_handles_is_never_given_to_another_buffer",
+  async ({ open, gc: collect }) => {
+    const gpu = await open(4 * MIB);
+    const lent = await lentAlone(gpu);
+    await collect();
+    await until(() => gpu.stats().givenAwayBytes >= MIB, "it is counted as given away");
+    for (let i = 0; i < 64; i += 1) {
+      const y = await gpu.createBuffer(MIB);
+      await y.fill(7);
+      holds(y.lend().buffer !== lent.buffer, "another buffer has memory of its own");
+      y.free();
+    }
+    const w = gpu.wrapGpu(lent.buffer);
+    equal((await w.toArray(Uint8Array)).every((byte) => byte === 9), true, "its bytes are as they were");
+    await gpu.close();
+  },
+  { needs: ["gpu", "gc"] },
+);
+
+/** Lends a buffer to a bind group, and keeps no handle of it. */
+async function lentAlone(gpu) {
+  const x = await gpu.createBuffer(MIB);
+  await x.fill(9);
+  const { buffer } = x.lend();
+  const entries = [{ binding: 0, visibility: GPUShaderStage.COMPUTE, buffer: { type: "storage" } }];
+  const layout = gpu.gpu.createBindGroupLayout({ entries });
+  const group = gpu.gpu.createBindGroup({ layout, entries: [{ binding: 0, resource: { buffer } }] });
+  return { buffer, group };
+}
+
+test("s13_9_10000_buffers_forgotten_in_a_loop_of_microtasks_stay_within_the_budget", async ({ rig }) => {
+  const m = rig.memory("forgotten", { budget: 256 * MIB });
+  let most = 0;
+  for (let i = 0; i < 10_000; i += 1) {
+    await m.createBuffer(MIB);
+    most = Math.max(most, m.held);
+  }
+  holds(most <= 256 * MIB, `${most} held bytes never pass the budget`);
+  const { actualCount, requestedCount } = m.stats();
+  holds(actualCount <= 1_024, `${actualCount} arrays served ${requestedCount} buffers`);
+  await m.close();
+});
+
+test("s13_9_a_frame_loop_that_never_frees_stays_within_its_budget", async (world) => {
+  await onDevices(world, 64 * MIB, async (device) => {
+    for (let frame = 0; frame < 60; frame += 1) {
+      await nextFrame();
+      for (let i = 0; i < 8; i += 1) await device.createBuffer(MIB);
+      holds(device.held <= 64 * MIB, `${device.held} bytes are held on ${device.name}`);
+    }
+  });
+});
+
+function nextFrame() {
+  return new Promise((resolve) => (globalThis.requestAnimationFrame ?? setTimeout)(resolve));
+}
+
+test(
+  "s13_9_beside_3_million_live_objects_what_was_forgotten_comes_back",
+  async ({ rig }) => {
+    const heap = Array.from({ length: 3_000_000 }, (_, i) => ({ i }));
+    const m = rig.memory("beside a heap", { budget: 64 * MIB });
+    for (let i = 0; i < 1_000; i += 1) {
+      await m.createBuffer(MIB);
+      holds(m.held <= 64 * MIB, `${m.held} bytes are held`);
+    }
+    equal(heap.at(-1).i, 2_999_999);
+    await m.close();
+  },
+  { ms: 180_000 },
+);
+
+/** Whether something settles by microtasks alone, without a turn of the event loop. */
+async function isAtOnce(promise) {
+  const microtasks = async () => {
+    for (let i = 0; i < 100; i += 1) await undefined;
+    return false;
+  };
+  const atOnce = await Promise.race([promise.then(() => true), microtasks()]);
+  await promise;
+  return atOnce;
+}
+
+/** Which of so many creates of 1 MiB waited for a turn. */
+async function turnsOf(device, count, after) {
+  const turns = [];
+  for (let i = 1; i <= count; i += 1) {
+    let buffer;
+    const made = device.createBuffer(MIB).then((made) => (buffer = made));
+    if (!(await isAtOnce(made))) turns.push(i);
+    after(buffer);
+  }
+  return turns;
+}
+
+test("s13_10_the_create_that_nudges_waits_for_a_turn_and_no_other_does", async ({ rig }) => {
+  // A quarter of the room, and at least 16 MiB.
+  const kept = [];
+  const m = rig.memory("paced", { budget: 64 * MIB });
+  equal(await turnsOf(m, 56, (buffer) => kept.push(buffer)), [16, 32, 48]);
+  await m.close();
+  const wide = rig.memory("paced wide", { budget: 400 * MIB });
+  equal(await turnsOf(wide, 81, (buffer) => kept.push(buffer)), [80], "400 less 80, by 4, is 80");
+  await wide.close();
+  await fails(() => m.createBuffer(1), "Lost");
+});
+
+test("s13_10_a_page_that_disposes_or_frees_never_nudges", async ({ rig }) => {
+  const m = rig.memory("disposes", { budget: 64 * MIB });
+  equal(await turnsOf(m, 200, (buffer) => buffer.dispose()), []);
+  equal(await turnsOf(m, 200, (buffer) => buffer.free()), []);
+  await m.close();
+});
+
+test("s13_10_pacing_can_be_switched_off", async ({ copy }) => {
+  const rig = await (await copy("unpaced")).init({ pacing: false });
+  const m = rig.memory("unpaced", { budget: 64 * MIB });
+  equal(await turnsOf(m, 60, () => undefined), []);
+  await m.close();
+});
