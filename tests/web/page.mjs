@@ -92,7 +92,7 @@ const world = {
   adopted,
   complaints,
   gc: asked.has("gc") ? gc : null,
-  // WebKit takes what lies on its stack for handles, of which some may be long gone.
+  // How many handles may seem to be in use: WebKit takes what lies on its stack for handles.
   stray: navigator.vendor.startsWith("Apple") ? 8 : 0,
   long: asked.has("long"),
   copy: (query) => import(`/dist/rig.js?${query}`),
