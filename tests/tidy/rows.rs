@@ -15,6 +15,7 @@ pub(crate) struct Row {
 
 /// The rows, lowest first.
 pub(crate) const ROWS: &[Row] = &[
+    Row { number: 0, files: &["ordered"] },
     Row { number: 0, files: &["sync", "bytes", "global", "report"] },
     Row { number: 1, files: &["error", "turn", "gate", "draining"] },
     Row {

@@ -324,12 +324,10 @@ impl SerializeStruct for Inside<'_> {
 
 /// Returns a name of Rust's as JavaScript has it: `live_bytes` as `liveBytes`.
 pub(crate) fn camel(name: &str) -> String {
-    let mut words = name.split('_');
-    let mut out = words.next().unwrap_or_default().to_string();
-    for word in words {
-        let mut letters = word.chars();
-        out.extend(letters.next().map(|first| first.to_ascii_uppercase()));
-        out.push_str(letters.as_str());
-    }
-    out
+    let mut starts = false;
+    let letters = name.chars().filter_map(|c| {
+        let before = std::mem::replace(&mut starts, c == '_');
+        (c != '_').then_some(if before { c.to_ascii_uppercase() } else { c })
+    });
+    letters.collect()
 }

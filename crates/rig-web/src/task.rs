@@ -13,7 +13,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-type Task = Pin<Box<dyn Future<Output = ()>>>;
+type Task = Pin<Box<dyn Future<Output = Result<Answer>>>>;
 
 /// A task that has not ended; its future is nowhere while it is polled.
 struct Started {
@@ -23,15 +23,13 @@ struct Started {
 
 /// Starts a future whose answer settles a ticket.
 pub(crate) fn start(ticket: f64, future: impl Future<Output = Result<Answer>> + 'static) {
-    let task: Task = Box::pin(async move {
-        match future.await {
-            Ok(answer) => page::settled(ticket, answer.number, &answer.text),
-            Err(error) => page::rejected(ticket, &told::error(&error)),
-        }
-    });
+    begin(ticket, Box::pin(future));
+}
+
+fn begin(ticket: f64, task: Task) {
     // Owned by nobody while it is polled: what it calls may start others.
     let number = TASKS.with_borrow_mut(|tasks| tasks.insert(Started { ticket, task: None }));
-    poll(number, task);
+    poll(number, ticket, task);
 }
 
 /// Drops the future of a ticket, if it has not ended: its wait is given up.
@@ -56,19 +54,27 @@ pub(crate) fn pump() {
             break;
         }
         for number in woken {
-            let take = |tasks: &mut Table<Started>| tasks.find_mut(number)?.task.take();
-            let task = TASKS.with_borrow_mut(take);
-            if let Some(task) = task {
-                poll(number, task);
+            let take = |tasks: &mut Table<Started>| {
+                let started = tasks.find_mut(number)?;
+                Some((started.ticket, started.task.take()?))
+            };
+            if let Some((ticket, task)) = TASKS.with_borrow_mut(take) {
+                poll(number, ticket, task);
             }
         }
     }
 }
 
-fn poll(number: f64, mut task: Task) {
+fn poll(number: f64, ticket: f64, mut task: Task) {
     let waker = Waker::from(Arc::new(Woken(number)));
     match task.as_mut().poll(&mut Context::from_waker(&waker)) {
-        Poll::Ready(()) => drop(TASKS.with_borrow_mut(|tasks| tasks.remove(number))),
+        Poll::Ready(answer) => {
+            drop(TASKS.with_borrow_mut(|tasks| tasks.remove(number)));
+            match answer {
+                Ok(answer) => page::settled(ticket, answer.number, &answer.text),
+                Err(error) => page::rejected(ticket, &told::error(&error)),
+            }
+        }
         Poll::Pending => TASKS.with_borrow_mut(|tasks| {
             if let Some(started) = tasks.find_mut(number) {
                 started.task = Some(task);

@@ -57,7 +57,7 @@ pub(crate) fn error(error: &Error) -> String {
         }
         Error::Misuse { call, what } => {
             field(&mut out, "call", &json::camel(call));
-            field(&mut out, "what", &name_of(what));
+            field(&mut out, "what", what.name());
         }
         _ => {}
     }
@@ -83,10 +83,4 @@ fn field(out: &mut String, name: &str, text: &str) {
     json::quote(out, name);
     out.push(':');
     json::quote(out, text);
-}
-
-/// Returns the name of what was wrong: `Busy`, `OutOfRange`.
-fn name_of(what: &Misuse) -> String {
-    let text = format!("{what:?}");
-    text.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default().to_string()
 }

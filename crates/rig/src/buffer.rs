@@ -407,9 +407,11 @@ pub(crate) fn stamps_now(stamps: &crate::stamp::Stamps) -> Stamps {
     let mut uses = Vec::new();
     // The write is read first: its own use is among the uses then.
     let write = stamps.write();
-    let dropped = |point: &Point| point.fate() == Fate::Dropped && Some(*point) != write;
-    stamps.for_each_use(|point| uses.extend((!dropped(&point)).then_some(point)));
-    uses.sort_unstable();
+    stamps.for_each_use(|point| {
+        if point.fate() != Fate::Dropped || Some(point) == write {
+            uses.insert(uses.partition_point(|known| *known < point), point);
+        }
+    });
     Stamps { write, uses }
 }
 

@@ -7,8 +7,8 @@
 
 use crate::entry;
 use crate::global::Global;
+use crate::sync::plain::Mutex;
 use crate::sync::{MaybeSend, MaybeSync};
-use parking_lot::Mutex;
 use std::any::Any;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};

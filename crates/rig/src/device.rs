@@ -12,6 +12,7 @@ pub use crate::device::options::CacheOptions;
 
 use crate::allocation::owner::Owner;
 use crate::budget::Where;
+use crate::cache::Options;
 use crate::device::totals::Totals;
 use crate::drain::{self, After};
 use crate::driver::{Driver, Facts, Kind};
@@ -70,7 +71,8 @@ impl Device {
     /// - `Unsupported`: the opener's reason; the name's last device has not stopped yet; the
     ///   process opened 65,535 devices; [`crate::fail`] was called.
     pub async fn open_async(name: &str, opener: Opener) -> Result<Self> {
-        Self::open_with_async(name, opener, CacheOptions::default()).await
+        entry::check("open")?;
+        Self::open_checked(name, opener, Options::default()).await
     }
 
     /// Opens a device like [`Device::open_async`], with options for its cache.
@@ -84,7 +86,10 @@ impl Device {
         options: CacheOptions,
     ) -> Result<Self> {
         entry::check("open")?;
-        let options = options.checked("open")?;
+        Self::open_checked(name, opener, options.checked("open")?).await
+    }
+
+    async fn open_checked(name: &str, opener: Opener, options: Options) -> Result<Self> {
         all::watch_exit();
         host_owner();
         Ok(Self { owner: open::open(name, opener, options).await? })

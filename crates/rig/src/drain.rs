@@ -210,7 +210,7 @@ fn come_home(record: Arc<Allocation>, after: &mut After) {
     if let Some(point) = blocker(&record) {
         let mut heap = owner.heap.lock();
         heap.pending_bytes += record.charged();
-        heap.pending.entry(point.word()).or_default().push(record);
+        heap.pending.or_insert_with(point.word(), Vec::new).push(record);
         drop(heap);
         return owner.note_due();
     }
@@ -413,10 +413,10 @@ fn passed_points(owner: &Owner) -> Vec<Arc<Allocation>> {
     let mut heap = owner.heap.lock();
     let mut passed = Vec::new();
     let mut from = 0;
-    while let Some((&word, _)) = heap.pending.range(from..).next() {
+    while let Some(&(word, _)) = heap.pending.first_from(from) {
         let point = Point::from_word(word).expect("only points are waited for");
         if matches!(point.fate(), Fate::Reached | Fate::Dropped) {
-            let records = heap.pending.remove(&word).unwrap_or_default();
+            let records = heap.pending.remove(word).unwrap_or_default();
             heap.pending_bytes -= records.iter().map(|record| record.charged()).sum::<u64>();
             passed.extend(records);
             from = word;

@@ -273,6 +273,39 @@ pub enum Misuse {
 }
 
 impl Misuse {
+    /// Returns the variant's name, the same word as in JavaScript.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Reentrant { .. } => "Reentrant",
+            Self::OutOfRange { .. } => "OutOfRange",
+            Self::Dead { .. } => "Dead",
+            Self::ReadOnly => "ReadOnly",
+            Self::Busy => "Busy",
+            Self::NameTaken { .. } => "NameTaken",
+            Self::NotSubmitted { .. } => "NotSubmitted",
+            Self::WrongDevice { .. } => "WrongDevice",
+            Self::LengthsDiffer { .. } => "LengthsDiffer",
+            Self::Overlap => "Overlap",
+            Self::Misaligned { .. } => "Misaligned",
+            Self::PartialElement { .. } => "PartialElement",
+            Self::HostClose => "HostClose",
+            Self::Zero { .. } => "Zero",
+            Self::NoPart { .. } => "NoPart",
+            Self::After { .. } => "After",
+            Self::Queue { .. } => "Queue",
+            Self::RunBuffers { .. } => "RunBuffers",
+            Self::Arguments { .. } => "Arguments",
+            Self::TooLarge => "TooLarge",
+            Self::Rejected { .. } => "Rejected",
+            Self::NotClaimed => "NotClaimed",
+            Self::NotSpanning { .. } => "NotSpanning",
+            Self::ClaimsEnded => "ClaimsEnded",
+            Self::DonationOverlaps => "DonationOverlaps",
+            Self::WouldWait { .. } => "WouldWait",
+            Self::Option { .. } => "Option",
+        }
+    }
+
     /// Makes this the error of `call`.
     pub(crate) fn of<T>(self, call: &'static str) -> Result<T> {
         Err(Error::Misuse { call, what: self })
@@ -290,4 +323,24 @@ pub(crate) fn check_range(call: &'static str, offset: u64, len: u64, len_bytes: 
 
 fn hint(report: &Report) -> &'static str {
     if report.immediate { "; create_buffer reclaims before it fails" } else { "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::error::Misuse;
+    use std::sync::Arc;
+
+    #[test]
+    fn s13_3_the_name_of_a_misuse_is_that_of_its_variant() {
+        let wrong = [
+            Misuse::Busy,
+            Misuse::Dead { why: Arc::from("freed") },
+            Misuse::OutOfRange { end_bytes: 5, len_bytes: 4 },
+            Misuse::Option { option: "near_fit", given: Arc::from("0"), allowed: "1 or more" },
+        ];
+        for what in wrong {
+            let shown = format!("{what:?}");
+            assert_eq!(shown.split(' ').next(), Some(what.name()));
+        }
+    }
 }

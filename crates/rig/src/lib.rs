@@ -239,6 +239,7 @@ mod list;
 mod measure;
 pub mod memory;
 mod open;
+mod ordered;
 mod piece;
 mod prepare;
 mod profile;

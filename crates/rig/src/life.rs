@@ -20,8 +20,8 @@ use crate::global::Global;
 use crate::profile::{self, Event, What};
 use crate::report::Usage;
 use crate::sync::Ordering;
+use crate::sync::plain::{Mutex, RwLock};
 use crate::timeline::{DeviceId, Fate, Point, track};
-use parking_lot::{Mutex, RwLock};
 use smallvec::SmallVec;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
@@ -313,7 +313,7 @@ fn serve(owner: &Arc<Owner>) {
 fn look_at_waited(owner: &Arc<Owner>) {
     let waited: Vec<_> = {
         let heap = owner.heap.lock();
-        let words = heap.pending.keys().copied().filter_map(Point::from_word);
+        let words = heap.pending.iter().filter_map(|(word, _)| Point::from_word(*word));
         let mut ids: Vec<_> = words.map(Point::device_id).collect();
         ids.dedup();
         ids

@@ -8,7 +8,7 @@
 mod chrome;
 
 use crate::entry;
-use crate::sync::{Mutex, now_ns};
+use crate::sync::{Mutex, now_ns, plain};
 use crate::timeline::DeviceId;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -221,7 +221,7 @@ struct Registry {
     active: AtomicBool,
     /// Guards the list of sinks, which is replaced whole, so that a snapshot is one count.
     /// A static of its own kind: loom's locks cannot be constants.
-    sinks: parking_lot::Mutex<Option<Arc<[Arc<Sink>]>>>,
+    sinks: plain::Mutex<Option<Arc<[Arc<Sink>]>>>,
 }
 
 enum Sink {
@@ -233,7 +233,7 @@ enum Sink {
 
 impl Registry {
     const fn new() -> Self {
-        Self { active: AtomicBool::new(false), sinks: parking_lot::Mutex::new(None) }
+        Self { active: AtomicBool::new(false), sinks: plain::Mutex::new(None) }
     }
 
     fn start(&'static self, sink: Sink) -> Profile {

@@ -1,11 +1,11 @@
 //! The only door to atomics, locks and `Send` bounds.
 //!
 //! Under `--cfg rig_loom` the same names are loom's, so that the model checker sees every access
-//! of the types built on them. Statics use `std` directly, since loom's types cannot be constants.
-//! Any thread may use anything here; each lock says at its field what it guards.
+//! of the types built on them. Statics use `std` and [`plain`], since loom's types cannot be
+//! constants. Any thread may use anything here; each lock says at its field what it guards.
 
+use crate::ordered::Ordered;
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, 
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(not(rig_loom))]
-pub(crate) use parking_lot::{Mutex, MutexGuard};
+pub(crate) use self::plain::{Mutex, MutexGuard};
 
 #[cfg(rig_loom)]
 pub(crate) use loom::sync::MutexGuard;
@@ -78,6 +78,18 @@ pub(crate) use std::sync::OnceLock;
 
 #[cfg(rig_loom)]
 pub(crate) use self::checked::{Mutex, OnceLock};
+
+#[cfg(any(target_family = "wasm", all(test, not(rig_loom))))]
+mod single;
+
+/// Locks that loom does not see, for statics.
+pub(crate) mod plain {
+    #[cfg(target_family = "wasm")]
+    pub(crate) use crate::sync::single::{Mutex, MutexGuard, RwLock};
+    #[cfg(not(target_family = "wasm"))]
+    #[cfg_attr(rig_loom, allow(unused_imports))]
+    pub(crate) use parking_lot::{Mutex, MutexGuard, RwLock};
+}
 
 #[cfg(rig_loom)]
 mod checked {
@@ -244,14 +256,14 @@ impl Wakers {
 /// A watcher leaves its waker first and looks afterwards; the lock orders that against the wake.
 #[derive(Debug)]
 pub(crate) struct Watchers {
-    /// Guards the number of the next watcher, and the wakers left. A leaf lock: nothing is called
+    /// Guards the number of the last watcher, and the wakers left. A leaf lock: nothing is called
     /// while it is held.
-    list: Mutex<(u64, BTreeMap<u64, Waker>)>,
+    list: Mutex<(u64, Ordered<Waker>)>,
 }
 
 impl Watchers {
     pub(crate) fn new() -> Self {
-        Self { list: Mutex::new((0, BTreeMap::new())) }
+        Self { list: Mutex::new((0, Ordered::new())) }
     }
 
     /// Begins to watch; what it leaves goes with it.
@@ -263,8 +275,8 @@ impl Watchers {
 
     /// Wakes and forgets every waker; called after the change.
     pub(crate) fn wake_all(&self) {
-        let woken = std::mem::take(&mut self.list.lock().1);
-        woken.into_values().for_each(Waker::wake);
+        let woken = std::mem::replace(&mut self.list.lock().1, Ordered::new());
+        woken.into_things().for_each(Waker::wake);
     }
 }
 
@@ -280,14 +292,19 @@ impl Watch<'_> {
     pub(crate) fn leave(&self, waker: &Waker) {
         // A waker's own code runs when it is cloned or dropped, so neither happens under the lock.
         let waker = waker.clone();
-        let before = self.watchers.list.lock().1.insert(self.number, waker);
+        let before = {
+            let left = &mut self.watchers.list.lock().1;
+            let before = left.remove(self.number);
+            left.or_insert_with(self.number, || waker);
+            before
+        };
         drop(before);
     }
 }
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
-        let left = self.watchers.list.lock().1.remove(&self.number);
+        let left = self.watchers.list.lock().1.remove(self.number);
         drop(left);
     }
 }

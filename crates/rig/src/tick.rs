@@ -5,22 +5,28 @@
 //! holds something. Each pass looks at the devices that tick: it serves drivers that keep wakers,
 //! finds losses and hangs, and, at the pace of the device's own bins, drains, scans the usage
 //! windows and returns what they say. It raises nothing and keeps no process alive; a fault it
-//! meets loses that device. `STATE` is a leaf lock; nothing is called under it.
+//! meets loses that device.
 
 use crate::allocation::owner::{Owner, Still};
-use crate::collector::panic_text;
 use crate::drain;
 use crate::life;
 use crate::settings;
+use crate::sync::plain::Mutex;
 use crate::sync::{Ordering, fence, now_ns};
 use crate::timeline::{DeviceId, Fate};
 use crate::window::Pace;
-use parking_lot::{Condvar, Mutex};
 use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::time::Duration;
+
+#[cfg(not(target_family = "wasm"))]
+mod thread;
+#[cfg(target_family = "wasm")]
+#[path = "tick/none.rs"]
+mod thread;
+
+pub(crate) use thread::take_poke;
 
 /// Makes the tick look at a device from now on. The caller left something for it before, under a
 /// lock that `is_quiet` takes, or ahead of a fence.
@@ -44,16 +50,9 @@ pub(crate) fn serve_soon(owner: &Owner) {
 
 /// Makes the tick pass now, since somebody left a waker with a driver.
 pub(crate) fn poke() {
-    let start = {
-        let mut state = STATE.lock();
-        state.poked = true;
-        !std::mem::replace(&mut state.started, true)
-    };
-    WAKE.notify_one();
-    if start {
+    if thread::poke() {
         life::at_loss(see_to_stop);
-        // Where threads cannot be had, the embedder's timer calls `pass`.
-        let _ = std::thread::Builder::new().name("rig-tick".into()).spawn(run);
+        thread::start();
     }
 }
 
@@ -95,36 +94,9 @@ fn turn_later() -> bool {
     !(later.old.lock().0.is_empty() && later.new.lock().is_empty())
 }
 
-fn run() {
-    let mut paces = Vec::new();
-    loop {
-        // A waker that panics is its program's: other devices are looked after all the same.
-        let passed = catch_unwind(AssertUnwindSafe(|| pass(&mut paces)));
-        let wait = passed.unwrap_or_else(|panic| {
-            tracing::error!("a waker panicked: {}", panic_text(&*panic));
-            Some(WAIT)
-        });
-        let mut state = STATE.lock();
-        if !state.poked {
-            match wait {
-                Some(wait) => {
-                    WAKE.wait_for(&mut state, wait);
-                }
-                None => WAKE.wait(&mut state),
-            }
-        }
-        state.poked = false;
-    }
-}
-
 /// Passes on this thread, for an embedder that has no other.
 pub(crate) fn pass_here() -> Option<Duration> {
     PACES.with_borrow_mut(pass)
-}
-
-/// Whether somebody waits for a pass; forgets it.
-pub(crate) fn take_poke() -> bool {
-    std::mem::take(&mut STATE.lock().poked)
 }
 
 thread_local! {
@@ -273,12 +245,4 @@ pub(crate) const WAIT: Duration = Duration::from_millis(200);
 const SLICE_NS: u64 = 250_000_000;
 const FIRST_NS: u64 = 1_000_000_000;
 
-struct State {
-    started: bool,
-    poked: bool,
-}
-
-/// Guards whether the thread runs and has to pass at once.
-static STATE: Mutex<State> = Mutex::new(State { started: false, poked: false });
-static WAKE: Condvar = Condvar::new();
 static LATER: OnceLock<Later> = OnceLock::new();

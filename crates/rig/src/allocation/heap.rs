@@ -7,8 +7,9 @@ use crate::allocation::Allocation;
 use crate::allocation::mapping::Mapping;
 use crate::budget::Budget;
 use crate::cache::{Cache, Live, Options};
+use crate::ordered::Ordered;
 use crate::report::Counters;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 /// The heap of one device.
@@ -21,7 +22,7 @@ pub(crate) struct Heap {
     /// What is live of the memory that comes back to this cache.
     pub(crate) live: Live,
     /// What waits for a point, by the point's word.
-    pub(crate) pending: BTreeMap<u64, Vec<Arc<Allocation>>>,
+    pub(crate) pending: Ordered<Vec<Arc<Allocation>>>,
     /// The bytes of what is pending: on the way to the cache.
     pub(crate) pending_bytes: u64,
     /// What goes to the driver once a value is reached.
@@ -43,7 +44,7 @@ impl Heap {
             books: Budget::new(budget_bytes),
             counters: Counters::default(),
             live: Live::default(),
-            pending: BTreeMap::new(),
+            pending: Ordered::new(),
             pending_bytes: 0,
             leaving: VecDeque::new(),
             unmapping: VecDeque::new(),

@@ -7,8 +7,8 @@
 
 use crate::bin::{Bin, Bins, bin_of, bytes_of};
 use crate::cache::waiting::{Entry, Waiting};
+use crate::ordered::Ordered;
 use crate::window::{Counts, Window};
-use std::collections::BTreeMap;
 
 /// What an allocation is counted in, charged as and returned to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,15 +43,15 @@ pub(crate) struct OfKind<T> {
     /// By index, up to the greatest one used so far.
     bins: Vec<OfClass<T>>,
     /// By bytes; those without an allocation go at the next scan.
-    exact: BTreeMap<u64, OfClass<T>>,
+    exact: Ordered<Box<OfClass<T>>>,
     /// The bytes of each exact-size entry, by its number.
-    ages: BTreeMap<u64, u64>,
+    ages: Ordered<u64>,
     bytes: u64,
 }
 
 impl<T> OfKind<T> {
     pub(crate) const fn new() -> Self {
-        Self { bins: Vec::new(), exact: BTreeMap::new(), ages: BTreeMap::new(), bytes: 0 }
+        Self { bins: Vec::new(), exact: Ordered::new(), ages: Ordered::new(), bytes: 0 }
     }
 
     /// Takes the newest entry of a class and counts it as used.
@@ -70,8 +70,8 @@ impl<T> OfKind<T> {
     /// Takes the newest entry of exactly that size and counts it as used.
     #[cold]
     pub(crate) fn take_exact(&mut self, bytes: u64) -> Option<T> {
-        let entry = self.exact.get_mut(&bytes)?.take()?;
-        self.ages.remove(&entry.number);
+        let entry = self.exact.find_mut(bytes)?.take()?;
+        self.ages.remove(entry.number);
         self.bytes -= bytes;
         Some(entry.item)
     }
@@ -93,9 +93,9 @@ impl<T> OfKind<T> {
 
     #[cold]
     fn put_exact(&mut self, bytes: u64, entry: Entry<T>) {
-        self.ages.insert(entry.number, bytes);
+        self.ages.or_insert_with(entry.number, || bytes);
         self.bytes += bytes;
-        match self.exact.get_mut(&bytes) {
+        match self.exact.find_mut(bytes) {
             Some(of_class) => of_class.put(entry),
             None => unused(entry),
         }
@@ -105,7 +105,7 @@ impl<T> OfKind<T> {
     pub(crate) fn has(&self, class: Class) -> bool {
         let of_class = match class {
             Class::Bin { index, .. } => self.bins.get(usize::from(index)),
-            Class::Exact { bytes } => self.exact.get(&bytes),
+            Class::Exact { bytes } => self.exact.find(bytes).map(|of| &**of),
         };
         of_class.is_some_and(|of| of.waiting.count() > 0)
     }
@@ -120,7 +120,9 @@ impl<T> OfKind<T> {
                 }
                 self.bins[index].join();
             }
-            Class::Exact { bytes } => self.exact.entry(bytes).or_insert_with(OfClass::new).join(),
+            Class::Exact { bytes } => {
+                self.exact.or_insert_with(bytes, || Box::new(OfClass::new())).join();
+            }
         }
     }
 
@@ -128,14 +130,14 @@ impl<T> OfKind<T> {
     pub(crate) fn leave(&mut self, class: Class) {
         let of_class = match class {
             Class::Bin { index, .. } => self.bins.get_mut(usize::from(index)),
-            Class::Exact { bytes } => self.exact.get_mut(&bytes),
+            Class::Exact { bytes } => self.exact.find_mut(bytes).map(|of| &mut **of),
         };
         of_class.expect(USED).leave();
     }
 
     /// Returns the number of the oldest entry of an exact size, and that size.
     pub(crate) fn oldest_exact(&self) -> Option<(u64, Class)> {
-        self.ages.first_key_value().map(|(number, bytes)| (*number, Class::Exact { bytes: *bytes }))
+        self.ages.first_from(0).map(|(number, bytes)| (*number, Class::Exact { bytes: *bytes }))
     }
 
     /// Returns the number of the oldest entry of a bin, and that bin. Looks at each bin once.
@@ -150,10 +152,10 @@ impl<T> OfKind<T> {
     pub(crate) fn pop_oldest(&mut self, class: Class) -> Option<T> {
         let entry = match class {
             Class::Bin { index, .. } => self.bins.get_mut(usize::from(index))?.pop_oldest(),
-            Class::Exact { bytes } => self.exact.get_mut(&bytes)?.pop_oldest(),
+            Class::Exact { bytes } => self.exact.find_mut(bytes)?.pop_oldest(),
         }?;
         if let Class::Exact { .. } = class {
-            self.ages.remove(&entry.number);
+            self.ages.remove(entry.number);
         }
         self.bytes -= class.bytes();
         Some(entry.item)
@@ -174,12 +176,12 @@ impl<T> OfKind<T> {
                 out(entry.item, class);
             }
         }
-        for (bytes, of_class) in &mut self.exact {
+        for (bytes, of_class) in self.exact.iter_mut() {
             for _ in 0..count(of_class.counts(), &of_class.window) {
                 let Some(entry) = of_class.pop_oldest() else { break };
-                self.ages.remove(&entry.number);
+                self.ages.remove(entry.number);
                 self.bytes -= bytes;
-                out(entry.item, Class::Exact { bytes: *bytes });
+                out(entry.item, Class::Exact { bytes });
             }
         }
     }
@@ -187,10 +189,11 @@ impl<T> OfKind<T> {
     /// Scans the windows of all classes. Returns whether any class changed since the last scan.
     pub(crate) fn scan(&mut self) -> bool {
         let mut changed = false;
-        for of_class in self.bins.iter_mut().chain(self.exact.values_mut()) {
+        let exact = self.exact.iter_mut().map(|(_, of_class)| &mut **of_class);
+        for of_class in self.bins.iter_mut().chain(exact) {
             changed |= of_class.window.scan(of_class.counts());
         }
-        self.exact.retain(|_, of_class| of_class.counts() != Counts::default());
+        self.exact.retain(|of_class| of_class.counts() != Counts::default());
         changed
     }
 

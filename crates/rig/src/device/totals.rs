@@ -7,7 +7,8 @@ use crate::allocation::Allocation;
 use crate::allocation::owner::Owner;
 use crate::report::{LabelTotal, SiteTotal};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 use std::sync::Arc;
 
 /// The 10 greatest live totals by label, and all by call site where these are kept; the greatest
@@ -21,27 +22,38 @@ pub(crate) struct Totals {
 impl Totals {
     pub(crate) fn of(payer: &Owner) -> Self {
         let records = payer.heap.lock().roster.all();
-        let mut labels: BTreeMap<Arc<str>, (u64, u64)> = BTreeMap::new();
-        let mut sites: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        let (mut labels, mut sites) = (Vec::new(), Vec::new());
         for record in records.iter().filter(|record| record.is_live()) {
-            let add = |total: &mut (u64, u64)| {
-                *total = (total.0 + record.charged(), total.1 + 1);
-            };
             let tag = record.extra.if_made(|extra| extra.tag.clone()).unwrap_or_default();
-            add(labels.entry(tag.label.unwrap_or_default()).or_default());
+            labels.push((tag.label.unwrap_or_default(), record.charged()));
             if let Some(site) = tag.site {
-                add(sites.entry(site.to_string()).or_default());
+                sites.push((Arc::from(site.to_string()), record.charged()));
             }
         }
-        let label = |(label, (bytes, count))| LabelTotal { label, bytes, count };
-        let mut labels: Vec<_> = labels.into_iter().map(label).collect();
-        labels.sort_by_key(|total| Reverse(total.bytes));
-        labels.truncate(LABELS_MAX);
-        let site = |(site, (bytes, count))| SiteTotal { site: Arc::from(site), bytes, count };
-        let mut sites: Vec<_> = sites.into_iter().map(site).collect();
-        sites.sort_by_key(|total| Reverse(total.bytes));
-        Self { labels, sites }
+        let labels = totals(labels).take(LABELS_MAX);
+        let labels = labels.map(|(bytes, label, count)| LabelTotal { label, bytes, count });
+        let sites = totals(sites).map(|(bytes, site, count)| SiteTotal { site, bytes, count });
+        Self { labels: labels.collect(), sites: sites.collect() }
     }
+}
+
+/// Adds up what has one name, and returns the bytes, the name and the count of each, greatest
+/// first, by name where the bytes are equal. Heaps sort here, since their code is small.
+fn totals(named: Vec<(Arc<str>, u64)>) -> impl Iterator<Item = (u64, Arc<str>, u64)> {
+    let mut heap = BinaryHeap::from(named);
+    let mut totals = BinaryHeap::new();
+    while let Some((name, mut bytes)) = heap.pop() {
+        let mut count = 1;
+        while let Some(at) = heap.peek_mut().filter(|at| at.0 == name) {
+            bytes += PeekMut::pop(at).1;
+            count += 1;
+        }
+        totals.push((bytes, Reverse(name), count));
+    }
+    std::iter::from_fn(move || {
+        let (bytes, Reverse(name), count) = totals.pop()?;
+        Some((bytes, name, count))
+    })
 }
 
 impl Allocation {

@@ -15,7 +15,7 @@ use crate::reclaim::{Lack, Plan, ROUNDS, Shape, Try, is_roomy, payer_of};
 use crate::report::Round;
 use crate::timeline::{Fate, Point};
 use crate::wait;
-use std::collections::BTreeMap;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 /// Runs one round for a payer (S10.9), after a try that lacked something. Faults of other devices
@@ -73,32 +73,40 @@ async fn run(owner: &Arc<Owner>, plan: &Plan, number: u64, lack: Lack) -> Round 
 
 /// Returns the points that keep memory of a payer from returning, mappings' ends among them, with
 /// the bytes of each.
-fn holding_back(payer: &Arc<Owner>) -> BTreeMap<Point, u64> {
-    let mut points: BTreeMap<Point, u64> = BTreeMap::new();
+fn holding_back(payer: &Arc<Owner>) -> Vec<(Point, u64)> {
+    let mut points = BinaryHeap::new();
+    let mut add = |point: Point, bytes: u64| {
+        if point.fate() == Fate::Unreached {
+            points.push((point, bytes));
+        }
+    };
     for device in life::owners() {
         let heap = device.heap.lock();
-        for (word, records) in &heap.pending {
+        for (word, records) in heap.pending.iter() {
             for record in records.iter().filter(|record| record.payer().id == payer.id) {
                 let last = Point::from_word(*word).expect("only points are waited for");
-                *points.entry(last).or_default() += record.charged();
-                record.stamps.for_each_use(|point| {
-                    points.entry(point).or_default();
-                });
+                add(last, record.charged());
+                record.stamps.for_each_use(|point| add(point, 0));
             }
         }
         for (value, record) in &heap.leaving {
             if record.payer().id == payer.id && *value <= device.track.submitted() {
-                *points.entry(Point::new(device.id, *value)).or_default() += record.charged();
+                add(Point::new(device.id, *value), record.charged());
             }
         }
         for (value, mapping) in &heap.unmapping {
             let root = Arc::clone(&mapping.root.lock());
             if root.payer().id == payer.id && root.is_returning() && *value > 0 {
-                *points.entry(Point::new(device.id, *value)).or_default() += root.charged();
+                add(Point::new(device.id, *value), root.charged());
             }
         }
     }
-    points.retain(|point, _| point.fate() == Fate::Unreached);
+    let mut points = points.into_sorted_vec();
+    points.dedup_by(|next, kept| {
+        let one = next.0 == kept.0;
+        kept.1 += if one { next.1 } else { 0 };
+        one
+    });
     points
 }
 
