@@ -1,6 +1,9 @@
 // Every test that runs in Node and in browsers.
 
+import "./init.test.mjs";
 import "./host.test.mjs";
+import "./wrong.test.mjs";
+import "./claims.test.mjs";
 import "./memory.test.mjs";
 import "./field.test.mjs";
 import "./gpu.test.mjs";

@@ -9,9 +9,11 @@ export const CHROMIUM_FLAGS = [
 ];
 
 const long = process.env.RIG_LONG === "1" ? "&long" : "";
+/** An argument after the browser is part of the names of the tests that run. */
+const only = process.argv[3] ? `&only=${process.argv[3]}` : "";
 /** The tests as they are, and those that need an exact collection. */
-export const PAGE = `/tests/web/page.html?${long}`;
-export const EXACT_PAGE = `/tests/web/page.html?gc${long}`;
+export const PAGE = `/tests/web/page.html?${long}${only}`;
+export const EXACT_PAGE = `/tests/web/page.html?gc${long}${only}`;
 /** The most time that a page takes, in milliseconds. */
 export const PAGE_MS = long ? 1_200_000 : 500_000;
 

@@ -56,8 +56,9 @@ export function turn() {
 /**
  * Runs every test, one after another, and answers what came of them. What `world.complaints` gets
  * meanwhile fails the test that runs: rejections and errors that nobody handled, uncaptured errors.
+ * `only` is part of the names of those that run.
  */
-export async function runAll(world, tell = console.log) {
+export async function runAll(world, tell = console.log, only = "") {
   const result = { passed: 0, failed: 0, skipped: 0 };
   const complaints = (world.complaints ??= []);
   watch(complaints);
@@ -65,7 +66,8 @@ export async function runAll(world, tell = console.log) {
     tell(`test ${name} ... ${failure ? `FAILED (${ms} ms)\n    ${failure}` : `ok (${ms} ms)`}`);
     result[failure ? "failed" : "passed"] += 1;
   };
-  const chosen = tests.filter((test) => canRun(test, world, result, tell));
+  const named = tests.filter(({ name }) => name.includes(only));
+  const chosen = named.filter((test) => canRun(test, world, result, tell));
   const beside = chosen.filter((test) => test.beside).map((test) => [test.name, timed(test, world)]);
   for (const test of chosen.filter((test) => !test.beside)) {
     const [failure, ms] = await timed(test, world);

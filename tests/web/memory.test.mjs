@@ -155,7 +155,7 @@ test("s10_8_sizes_that_no_system_has_are_out_of_memory", async ({ rig }) => {
     equal((await fails(() => rig.host.createBuffer(size), "OutOfMemory")).askedBytes, size);
     await fails(() => rig.host.createBufferNow(size), "OutOfMemory");
   }
-  equal(rig.host.held, held);
+  holds(rig.host.held <= held, "nothing was charged");
 });
 
 test("s6_7_sizes_0_to_9_pass_every_verb", async ({ rig, gpu }) => {

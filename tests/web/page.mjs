@@ -1,12 +1,11 @@
 // Runs the tests in a page. `?gc` runs those that need an exact collection, `?long` takes the time
 // that promises about time speak of.
 
-import { init, RigError } from "rig-web";
 import { runAll, turn } from "./harness.mjs";
+import { worldOf } from "./world.mjs";
 import "./all.mjs";
 
 const asked = new URLSearchParams(location.search);
-const complaints = [];
 const lines = [];
 let heard = () => undefined;
 let registry;
@@ -24,50 +23,6 @@ function tell(line) {
   heard();
 }
 
-/** Listens to every GPU device of the page for errors that nobody captured. */
-function listen() {
-  const prototype = globalThis.GPUAdapter?.prototype;
-  if (!prototype) return;
-  const { requestDevice } = prototype;
-  prototype.requestDevice = async function (...args) {
-    const device = await requestDevice.apply(this, args);
-    const note = ({ error }) => complaints.push(`uncaptured error of WebGPU: ${error.message}`);
-    device.addEventListener("uncapturederror", note);
-    return device;
-  };
-}
-
-listen();
-const rig = await init();
-let opened = 0;
-
-/** Opens a GPU under a name of its own. */
-async function open(budget) {
-  opened += 1;
-  return rig.open(`gpu of test ${opened}`, budget === undefined ? {} : { budget });
-}
-
-/** Opens a GPU device as a page does. */
-async function gpuDevice() {
-  const adapter = await navigator.gpu.requestAdapter();
-  return adapter.requestDevice();
-}
-
-/** Opens a GPU device as a page does, and adopts it. */
-async function adopted() {
-  const device = await gpuDevice();
-  return { device, gpu: rig.adopt(device) };
-}
-
-async function gpuHere() {
-  try {
-    return await open();
-  } catch (e) {
-    tell(`no GPU: ${e}`);
-    return null;
-  }
-}
-
 /** Has the engine collect everything that cannot be reached. */
 async function gc() {
   if (globalThis.TestUtils) return TestUtils.gc();
@@ -83,19 +38,11 @@ async function gc() {
 }
 
 const world = {
-  rig,
-  init,
-  RigError,
-  gpu: await gpuHere(),
-  open,
-  gpuDevice,
-  adopted,
-  complaints,
+  ...(await worldOf(navigator.gpu, tell)),
   gc: asked.has("gc") ? gc : null,
   // How many handles may seem to be in use: WebKit takes what lies on its stack for handles.
   stray: navigator.vendor.startsWith("Apple") ? 8 : 0,
   long: asked.has("long"),
-  copy: (query) => import(`/dist/rig.js?${query}`),
 };
-globalThis.result = await runAll(world, tell);
+globalThis.result = await runAll(world, tell, asked.get("only") ?? "");
 heard();

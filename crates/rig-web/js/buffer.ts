@@ -66,6 +66,8 @@ export interface Made {
  * borrow of it can be reached; {@link Buffer.dispose} and {@link Buffer.free} are never needed.
  */
 export class Buffer {
+  /** @internal */
+  static readonly name = "Buffer";
   readonly #made: Made;
   readonly #array: number;
   #number: number;
@@ -176,7 +178,7 @@ export class Buffer {
   /** Returns a buffer over part of this one. */
   view(offset: number, length?: number): Buffer {
     integer("view", "offset", offset);
-    const size = integer("view", "length", length ?? Math.max(this.size - offset, 0));
+    const size = integer("view", "length", length === undefined ? Math.max(this.size - offset, 0) : length);
     const number = this.#live("view");
     const made = this.#made.instance.call((e) => e.view(number, offset, size));
     return this.#other({ number: made, size, offset: this.offset + offset });
@@ -347,7 +349,7 @@ export class Buffer {
   #range(call: string, o: (Range & Wait) | undefined): { offset: number; length: number } {
     const { offset = 0, length } = options(call, o);
     integer(call, "offset", offset);
-    return { offset, length: integer(call, "length", length ?? Math.max(this.size - offset, 0)) };
+    return { offset, length: integer(call, "length", length === undefined ? Math.max(this.size - offset, 0) : length) };
   }
 
   #inRange(call: string, offset: number, length: number): void {

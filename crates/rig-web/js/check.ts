@@ -58,8 +58,8 @@ export function flag(call: string, name: string, value: unknown): boolean {
 
 /** Checks that an object has what this package calls of it. */
 export function has(call: string, name: string, value: unknown, kind: string, ...members: string[]): void {
-  const object = value as Record<string, unknown> | null;
-  const isOne = typeof value === "object" && members.every((member) => object?.[member] !== undefined);
+  const object = value as Record<string, unknown>;
+  const isOne = typeof value === "object" && value !== null && members.every((member) => object[member] !== undefined);
   if (!isOne) throw wrong(call, name, value, `no ${kind}`);
 }
 

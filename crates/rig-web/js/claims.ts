@@ -15,6 +15,8 @@ export interface ClaimOptions {
 
 /** The claims of one call of {@link Rig.withClaims}, which end with it. */
 export class Claims {
+  /** @internal */
+  static readonly name = "Claims";
   readonly #instance: Instance;
   #number: number;
 

@@ -133,6 +133,8 @@ export interface Opened {
 
 /** A store of bytes, usually with a processor; its work is one ordered sequence. */
 export class Device extends EventTarget {
+  /** @internal */
+  static readonly name = "Device";
   readonly #opened: Opened;
   readonly #pacing: Pacing | null;
   readonly #awaited = new Set<number>();
@@ -257,7 +259,7 @@ export class Device extends EventTarget {
     const { offset = 0, length, label = "" } = options("wrapGpu", o);
     integer("wrapGpu", "offset", offset);
     const { size } = buffer;
-    integer("wrapGpu", "length", length ?? Math.max(size - offset, 0));
+    integer("wrapGpu", "length", length === undefined ? 0 : length);
     const { instance: rig, gpu } = this.#opened;
     if (!gpu) throw unsupported(this.name, "this is no GPU device");
     const number = rig.call((e) => e.wrap_gpu(this.index, gpu.wrap(buffer), size));
@@ -272,7 +274,8 @@ export class Device extends EventTarget {
 
   /** Compiles WGSL to a kernel. */
   async kernel(wgsl: string, o?: Label & Wait & { entryPoint?: string }): Promise<Kernel> {
-    return raced(this.#kernel(wgsl, o), options("kernel", o));
+    const opts = options("kernel", o);
+    return raced(this.#kernel(wgsl, opts), opts);
   }
 
   async #kernel(wgsl: string, o?: Label & { entryPoint?: string }): Promise<Kernel> {

@@ -107,6 +107,8 @@ const MARK = Symbol.for("rig-web.RigError");
 
 /** Every error of this package. No exception of the DOM gets out. */
 export class RigError extends Error {
+  /** @internal */
+  static readonly name: string = "RigError";
   /** What a caller can do about it. */
   readonly code!: Code;
   /** The call that was wrong (Misuse). */

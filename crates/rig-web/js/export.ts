@@ -10,6 +10,8 @@ import type { Instance } from "./instance.js";
  * back once neither the export nor its {@link Export.bytes} can be reached, or when it is disposed.
  */
 export class Export {
+  /** @internal */
+  static readonly name = "Export";
   readonly #instance: Instance;
   readonly #array: number;
   #kept: number;

@@ -109,14 +109,13 @@ export class Instance {
   /** Makes an instance of a compiled module. */
   static async of(module: WebAssembly.Module, settings: Settings): Promise<Instance> {
     const made = new Instance(settings);
-    let exports: WebAssembly.Exports;
     try {
-      ({ exports } = await WebAssembly.instantiate(module, { page: made.#imports() }));
+      const { exports } = await WebAssembly.instantiate(module, { page: made.#imports() });
+      made.#exports = exports as unknown as Exports;
+      made.#exports.start(Number(settings.managedPool), Number(settings.tracePool));
     } catch (e) {
       throw unsupported("rig", `its wasm is not of this version: ${String(e)}`);
     }
-    made.#exports = exports as unknown as Exports;
-    made.call((e) => e.start(Number(settings.managedPool), Number(settings.tracePool)));
     return made;
   }
 

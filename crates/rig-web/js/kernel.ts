@@ -19,6 +19,8 @@ interface Variable {
 
 /** A compute shader, compiled once and run with buffers. */
 export class Kernel {
+  /** @internal */
+  static readonly name = "Kernel";
   readonly #device: Device;
   readonly #gpu: Gpu;
   readonly #pipeline: GPUComputePipeline;

@@ -108,21 +108,16 @@ let compiled: WebAssembly.Module | undefined;
  */
 export async function init(o?: InitOptions): Promise<Rig> {
   const settings = settingsOf(o);
-  const known = await current?.catch(() => undefined);
-  if (!known || known[0].dead) {
-    const made = start(o?.wasm, settings);
-    current = made;
-    made.catch(() => {
-      if (current === made) current = undefined;
-    });
-  }
-  return (await current!)[1];
+  const made = (current ??= start(o?.wasm, settings));
+  const isOver = await made.then(([instance]) => instance.dead !== null, () => true);
+  if (isOver && current === made) current = undefined;
+  const [instance, rig] = await made;
+  return instance.dead ? init(o) : rig;
 }
 
 function settingsOf(o?: InitOptions): Settings {
-  const { wasm, managedPool = true, tracePool = false, pacing = true } = options("init", o);
-  const isText = typeof wasm === "string";
-  if (wasm !== undefined && !isText) has("init", "wasm", wasm, "source of wasm");
+  const { wasm = "", managedPool = true, tracePool = false, pacing = true } = options("init", o);
+  if (typeof wasm !== "string") has("init", "wasm", wasm, "source of wasm");
   for (const [name, value] of Object.entries({ managedPool, tracePool, pacing })) flag("init", name, value);
   return { managedPool, tracePool, pacing };
 }
@@ -360,10 +355,13 @@ function optsOf<T extends Opts>(call: string, o: T | undefined): T {
 async function webgpu(): Promise<GPU | undefined> {
   const { gpu } = (globalThis as { navigator?: { gpu?: GPU } }).navigator ?? {};
   if (gpu || !isNode()) return gpu;
+  return (ofNode ??= fromPackage().catch(() => undefined));
+}
+
+async function fromPackage(): Promise<GPU> {
   const name = "webgpu";
-  const found = import(/* @vite-ignore */ name) as Promise<{ create(flags: string[]): GPU }>;
-  ofNode ??= found.then(({ create }) => create([])).catch(() => undefined);
-  return ofNode;
+  const { create } = (await import(/* @vite-ignore */ name)) as { create(flags: string[]): GPU };
+  return create([]);
 }
 
 /** Kept for good: its devices end with it. */
