@@ -279,3 +279,29 @@ test(
   },
   needs,
 );
+
+test(
+  "s13_3_an_encoding_error_that_nobody_awaits_is_logged_once_a_label",
+  async ({ open }) => {
+    const gpu = await open(MIB);
+    const [x, y] = [await gpu.createBuffer(16), await gpu.createBuffer(16)];
+    const wrong = (label, past) => gpu.submit({ reads: [x], writes: [y], label }, ({ encoder, buffer }) => {
+      encoder.copyBufferToBuffer(buffer(x).buffer, 0, buffer(y).buffer, 0, 2 ** 30 + past);
+    });
+    const logged = [];
+    const { error: log } = console;
+    console.error = (e) => logged.push(e);
+    try {
+      for (const [label, past] of [["frame", 4], ["frame", 8], ["other", 4], ["frame", 12]]) wrong(label, past);
+      await until(() => gpu.reached === gpu.submitted, "all is reached");
+      equal(logged.map((e) => [e.code, e.what]), [["Misuse", "Rejected"], ["Misuse", "Rejected"]]);
+      const told = new Promise((resolve) => gpu.addEventListener("error", resolve, { once: true }));
+      wrong("third", 4);
+      equal([(await told).detail.what, logged.length], ["Rejected", 2]);
+    } finally {
+      console.error = log;
+    }
+    await gpu.close();
+  },
+  needs,
+);

@@ -137,7 +137,8 @@ export class Device extends EventTarget {
   static readonly name = "Device";
   readonly #opened: Opened;
   readonly #pacing: Pacing | null;
-  readonly #awaited = new Set<number>();
+  /** How many wait for a value: they hear of its encoding by themselves. */
+  readonly #awaited = new Map<number, number>();
   readonly #logged = new Set<string>();
   /** The numbers that were asked for last: what the device answers once its instance has ended. */
   readonly #numbers: number[] = [0, 0, 0, 0, 0];
@@ -160,7 +161,7 @@ export class Device extends EventTarget {
     const ended = (e: RigError) => lost(name, e.why ?? e.message);
     this.lost = rig.quietly((e, t) => e.lost(t, index), read).catch(ended);
     void this.lost.then((error) => this.dispatchEvent(new CustomEvent("lost", { detail: error })));
-    if (gpu) gpu.onRejection = (value, why) => this.#rejected(value, why);
+    if (gpu) gpu.onRejection = (value, why, label) => this.#rejected(value, why, label);
   }
 
   /** Listens, to `error` and `lost` above all: both come as a `CustomEvent` of a {@link RigError}. */
@@ -342,8 +343,17 @@ export class Device extends EventTarget {
       indexOf("wait", "the device of the point", p.device, rig);
       if (p.device !== this) return p.device.wait(value, o);
     }
-    this.#awaited.add(value);
-    await rig.wait((e, t) => e.wait(t, this.index, value), () => undefined, o);
+    const count = (more: number) => {
+      const now = (this.#awaited.get(value) ?? 0) + more;
+      if (now > 0) this.#awaited.set(value, now);
+      else this.#awaited.delete(value);
+    };
+    count(1);
+    try {
+      await rig.wait((e, t) => e.wait(t, this.index, value), () => undefined, o);
+    } finally {
+      count(-1);
+    }
   }
 
   /** Returns cached memory that recent use says nobody needs. */
@@ -456,7 +466,7 @@ export class Device extends EventTarget {
       Promise.resolve(answer).catch(() => undefined);
       throw misuse(call, "Promise", "encode answered a promise; commands are encoded while it runs");
     }
-    return { list, commands: gpu.addCommands(encoder) };
+    return { list, commands: gpu.addCommands(encoder, label) };
   }
 
   #giveBack(all: number): Returned {
@@ -476,15 +486,19 @@ export class Device extends EventTarget {
   }
 
   /** Tells of an encoding that was found wrong, unless whoever waits for it hears of it. */
-  #rejected(value: number, why: string): void {
+  #rejected(value: number, why: string, label: string): void {
     if (this.#awaited.has(value)) return;
     const error = this.#rejection("submit", value, why);
     this.dispatchEvent(new CustomEvent("error", { detail: error }));
-    if (this.#listens || this.#logged.has(why)) return;
-    this.#logged.add(why);
+    const what = label || why;
+    if (this.#listens || this.#logged.has(what) || this.#logged.size === LOGGED_MAX) return;
+    this.#logged.add(what);
     console.error(error);
   }
 }
+
+/** The most errors of encodings, by label, that reach the console. */
+const LOGGED_MAX = 100;
 
 /** @internal Checks that something is a device of an instance, and returns its index. */
 export function indexOf(call: string, name: string, device: unknown, rig: Instance): number {

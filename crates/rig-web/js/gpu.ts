@@ -41,8 +41,8 @@ export class Gpu {
   readonly device: GPUDevice;
   /** Why the device is lost, or empty. */
   loss = "";
-  /** Hears of every encoding that was found wrong: its value and why. */
-  onRejection: (value: number, why: string) => void = () => undefined;
+  /** Hears of every encoding that was found wrong: its value, why, and its label. */
+  onRejection: (value: number, why: string, label: string) => void = () => undefined;
   readonly #own: boolean;
   readonly #usage: number;
   readonly #arrays: Arrays;
@@ -51,10 +51,12 @@ export class Gpu {
   readonly #buffers = new Map<number, Held>();
   #nextNumber = 1;
   /** Commands of the program that wait for their submission, by number. */
-  readonly #commands = new Map<number, GPUCommandEncoder>();
+  readonly #commands = new Map<number, { encoder: GPUCommandEncoder; label: string }>();
   #encoder: GPUCommandEncoder | null = null;
   #finished: GPUCommandBuffer[] = [];
   #wrong = "";
+  /** The label of the commands that are submitted. */
+  #label = "";
   #submitted = 0;
   #fenced = 0;
   #reached = 0;
@@ -117,9 +119,9 @@ export class Gpu {
   }
 
   /** Keeps commands for the submission that follows at once. */
-  addCommands(encoder: GPUCommandEncoder): number {
+  addCommands(encoder: GPUCommandEncoder, label: string): number {
     const number = this.#nextNumber++;
-    this.#commands.set(number, encoder);
+    this.#commands.set(number, { encoder, label });
     return number;
   }
 
@@ -230,9 +232,11 @@ export class Gpu {
 
   native(number: number): void {
     this.#finish();
-    const encoder = this.#commands.get(number);
+    const commands = this.#commands.get(number);
+    if (!commands) return;
+    this.#label = commands.label;
     try {
-      if (encoder) this.#finished.push(encoder.finish());
+      this.#finished.push(commands.encoder.finish());
     } catch (e) {
       this.#wrong = String(e);
     }
@@ -247,8 +251,9 @@ export class Gpu {
     this.#edges.clear();
     this.#finished = [];
     const errors = [this.device.popErrorScope(), this.device.popErrorScope()];
-    this.#wrong = "";
-    for (const error of errors) this.judge(error, isDropped ? 0 : value);
+    const label = this.#label;
+    [this.#wrong, this.#label] = ["", ""];
+    for (const error of errors) this.judge(error, isDropped ? 0 : value, label);
     if (wrong) this.#rejections.set(0, wrong);
     if (isDropped) return wrong ? 1 : 0;
     this.#submitted = value;
@@ -257,10 +262,10 @@ export class Gpu {
   }
 
   /** Takes the verdict of an error scope on a value's commands; value 0 is nobody's. */
-  judge(error: Promise<GPUError | null>, value: number): void {
+  judge(error: Promise<GPUError | null>, value: number, label: string): void {
     const judged = error.then(
       (found) => {
-        if (found && value > 0) this.#reject(value, found.message);
+        if (found && value > 0) this.#reject(value, found.message, label);
       },
       // A scope that cannot be popped is one of a device that is being lost.
       () => undefined,
@@ -336,14 +341,14 @@ export class Gpu {
     setTimeout(() => this.lose("a map failed"), LOSS_MS);
   }
 
-  #reject(value: number, why: string): void {
+  #reject(value: number, why: string, label: string): void {
     if (this.loss) return;
     this.#rejections.set(value, why);
     this.#rejections.delete(0);
     if (this.#rejections.size > REJECTIONS_MAX) {
       this.#rejections.delete(this.#rejections.keys().next().value!);
     }
-    this.onRejection(value, why);
+    this.onRejection(value, why, label);
     this.#woke();
   }
 

@@ -94,7 +94,7 @@ export class Kernel {
       return point;
     } finally {
       for (const uniform of uniforms) uniform.destroy();
-      this.#gpu.judge(device.popErrorScope(), point?.value ?? 0);
+      this.#gpu.judge(device.popErrorScope(), point?.value ?? 0, this.#label);
     }
   }
 
