@@ -2,7 +2,7 @@
 // compiler, Node, Vite's development server and Vite's build.
 
 import { execFile } from "node:child_process";
-import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -29,6 +29,7 @@ const FILES = {
   "page.js": `${PROGRAM}\ndocument.title = bytes.join();`,
   "failing.js": `import { init } from "rig-web";\ninit().catch((e) => (document.title = e.message));`,
   "index.html": `<!doctype html><title>wait</title><script type="module" src="./page.js"></script>`,
+  "readme.html": `<!doctype html><title>wait</title><script type="module" src="./readme.js"></script>`,
   "failing.html": `<!doctype html><title>wait</title><script type="module" src="./failing.js"></script>`,
   "strict.ts": `${PROGRAM}\nconst first: number | undefined = bytes[0];\nexport { first };`,
 };
@@ -70,6 +71,23 @@ test("s13_13_an_optimizer_that_lost_the_wasm_is_named_by_the_error", async ({ pr
   holds(told.includes("optimizeDeps"), `the error names the way out: ${told}`);
   await server.close();
 });
+
+for (const readme of ["README.md", "crates/rig-web/README.md"]) {
+  test(`the_program_of_${readme}_runs`, async ({ project, title }) => {
+    const text = await readFile(join(ROOT, readme), "utf8");
+    const [, program] = /```js\n([\s\S]*?)```/.exec(text);
+    // Fewer steps, and what it asserts is heard.
+    const heard = program.replaceAll("10_000", "100").replaceAll("console.assert(", "holds(");
+    const holds = "const holds = (is) => { if (!is) throw new Error('it does not hold'); };";
+    const own = `(async () => {\n${heard.replace(/^import .*$/m, "")}\n})().then(() => "ran", String)`;
+    const page = `import { init } from "rig-web";\n${holds}\n${own}.then((told) => (document.title = told));`;
+    await writeFile(join(project, "readme.js"), page);
+    const server = await createServer({ ...vite(project), optimizeDeps: { exclude: ["rig-web"] } });
+    await server.listen();
+    equal(await title(`${server.resolvedUrls.local[0]}readme.html`), "ran");
+    await server.close();
+  });
+}
 
 test("vites_build_takes_the_wasm_along", async ({ project, title }) => {
   await build({ ...vite(project), base: "./", build: { target: "es2022" } });
