@@ -8,4 +8,5 @@ import "./memory.test.mjs";
 import "./field.test.mjs";
 import "./gpu.test.mjs";
 import "./collector.test.mjs";
+import "./instances.test.mjs";
 import "./alone.test.mjs";
