@@ -4,7 +4,7 @@
 
 import { chromium } from "playwright-core";
 import { build, createServer, preview } from "vite";
-import { CHROMIUM_FLAGS } from "./flags.mjs";
+import { CANVAS_FLAGS, CHROMIUM_FLAGS } from "./flags.mjs";
 import { equal, holds, runAll, test } from "./harness.mjs";
 import { serve } from "./serve.mjs";
 
@@ -220,7 +220,7 @@ const development = await createServer(quiet);
 await development.listen(0);
 await build(quiet);
 const built = await preview({ ...quiet, preview: { port: 0 } });
-const browser = await chromium.launch({ executablePath, args: CHROMIUM_FLAGS });
+const browser = await chromium.launch({ executablePath, args: [...CHROMIUM_FLAGS, ...CANVAS_FLAGS] });
 const told = [];
 
 /** Opens a page and listens for what it complains of. */

@@ -8,6 +8,9 @@ export const CHROMIUM_FLAGS = [
   "--enable-features=Vulkan",
 ];
 
+/** What it needs besides to show a canvas that WebGPU draws: else its GPU process ends. */
+export const CANVAS_FLAGS = ["--use-vulkan=swiftshader", "--use-angle=swiftshader"];
+
 const long = process.env.RIG_LONG === "1" ? "&long" : "";
 /** An argument after the browser is part of the names of the tests that run. */
 const only = process.argv[3] ? `&only=${process.argv[3]}` : "";

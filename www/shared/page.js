@@ -1,4 +1,17 @@
-// Page chrome: bytes for people, and elements by name.
+// Page chrome: bytes and times for people, elements by name, lists of facts, and how a page starts.
+
+export const KIB = 2 ** 10;
+export const MIB = 2 ** 20;
+
+/** Runs a page, unless its address says `?quiet`: then only its `run` is wanted. Failures are shown. */
+export function start(page) {
+  if (new URLSearchParams(location.search).has("quiet")) return;
+  page().catch((e) => {
+    const shown = made("p", `This demo stopped: ${e.message ?? e}`, "panel failure");
+    shown.role = "alert";
+    document.querySelector("h1").after(shown);
+  });
+}
 
 /** Returns bytes as a person reads them. */
 export function bytes(count) {
@@ -11,12 +24,38 @@ export function bytes(count) {
     at += 1;
   }
   const digits = value < 10 && at > 0 ? 1 : 0;
-  return `${value.toFixed(digits)} ${units[at]}`;
+  // A number and its unit stay on one line.
+  return `${value.toFixed(digits)}\u00a0${units[at]}`;
+}
+
+/** Returns milliseconds as a person reads them. */
+export function milliseconds(ms) {
+  return `${ms < 100 ? ms.toFixed(1) : Math.round(ms).toLocaleString("en")}\u00a0ms`;
 }
 
 /** Returns the element of an id. */
 export function element(id) {
   return document.getElementById(id);
+}
+
+/** Makes an element with a text. */
+export function made(tag, text, className = "") {
+  const root = document.createElement(tag);
+  root.textContent = text;
+  root.className = className;
+  return root;
+}
+
+/** Makes a list of facts, by their names; answers it and what shows their values. */
+export function factsOf(names) {
+  const root = document.createElement("dl");
+  const cells = names.map((name) => {
+    const cell = made("dd", "");
+    root.append(made("dt", name), cell);
+    return cell;
+  });
+  const show = (values) => values.forEach((value, at) => (cells[at].textContent = value));
+  return { root, show };
 }
 
 /** Returns the value of a colour of the page. */
@@ -28,3 +67,25 @@ export function colour(name) {
   probe.remove();
   return value;
 }
+
+/** Waits for the page's next frame. */
+export function nextFrame() {
+  return new Promise((resolve) => requestAnimationFrame(resolve));
+}
+
+/** Returns what lets a call through now and then: numbers that change too fast cannot be read. */
+export function seldom(f) {
+  let last = -Infinity;
+  return (...told) => {
+    if (performance.now() - last < SELDOM_MS) return;
+    last = performance.now();
+    f(...told);
+  };
+}
+
+/** Whether the person at the page asked for less motion. */
+export function wantsStill() {
+  return matchMedia("(prefers-reduced-motion: reduce)").matches;
+}
+
+const SELDOM_MS = 250;
