@@ -1,29 +1,22 @@
 // The same work in three lanes: with rig, with raw WebGPU, and with raw WebGPU that destroys.
 
-const BUFFER_BYTES = 2 ** 20;
-const FRAMES_KEPT = 300;
+import { MIB } from "../../shared/page.js";
+import { Times } from "../../shared/times.js";
 
-/** What a lane shows. */
+const BUFFER_BYTES = MIB;
+
+/** What a lane shows: bytes, times of its frames, and where its milliseconds went. */
 class Lane {
   constructor(name, budget) {
     this.name = name;
     this.budget = budget;
     this.made = 0;
-    this.creating = 0;
+    this.frames = new Times();
+    /** Milliseconds in which the driver made memory. */
+    this.making = 0;
+    /** Milliseconds that giving memory back took; null where no page is told. */
+    this.collection = 0;
     this.ended = "";
-    this.frames = [];
-  }
-
-  /** Notes how long a frame's work took. */
-  took(ms) {
-    this.frames.push(ms);
-    if (this.frames.length > FRAMES_KEPT) this.frames.shift();
-  }
-
-  /** The time that 99 of 100 frames stay below. */
-  get p99() {
-    const sorted = this.frames.toSorted((a, b) => a - b);
-    return sorted[Math.floor(sorted.length * 0.99)] ?? 0;
   }
 }
 
@@ -45,8 +38,7 @@ export class RigLane extends Lane {
   async frame(count) {
     const began = performance.now();
     const buffers = [];
-    for (let i = 0; i < count; i += 1) buffers.push(await this.device.createBuffer(BUFFER_BYTES));
-    this.creating += performance.now() - began;
+    for (let i = 0; i < count; i += 1) buffers.push(await this.make());
     this.made += count * BUFFER_BYTES;
     const encode = ({ encoder, buffer }) => {
       for (const made of buffers) {
@@ -55,7 +47,18 @@ export class RigLane extends Lane {
       }
     };
     this.device.submit({ writes: buffers }, this.device.gpu ? encode : undefined);
-    this.took(performance.now() - began);
+    this.frames.add(performance.now() - began);
+  }
+
+  /** Makes a buffer. What a create takes that needs no new memory goes into finding forgotten memory. */
+  async make() {
+    const { held } = this.device;
+    const began = performance.now();
+    const buffer = await this.device.createBuffer(BUFFER_BYTES);
+    const took = performance.now() - began;
+    if (this.device.held > held) this.making += took;
+    else this.collection += took;
+    return buffer;
   }
 }
 
@@ -80,7 +83,7 @@ export class RawLane extends Lane {
     });
     const { took, ...facts } = told;
     Object.assign(this, facts);
-    this.took(took);
+    this.frames.add(took);
   }
 
   async close() {

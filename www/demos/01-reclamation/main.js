@@ -1,13 +1,9 @@
 // Reclamation: what is made every frame and never freed, within a budget.
 
 import { init } from "rig-web";
-import uPlot from "uplot";
-import "uplot/dist/uPlot.min.css";
-import { bytes, colour, element } from "../../shared/page.js";
+import { MIB, bytes, element, factsOf, made, milliseconds, nextFrame, seldom, start } from "../../shared/page.js";
+import { plotOf } from "../../shared/plot.js";
 import { RawLane, RigLane } from "./lanes.js";
-
-const MIB = 2 ** 20;
-const SAMPLES = 240;
 
 /**
  * Runs the lanes for so many frames and answers what they came to. `show` is called after each
@@ -22,7 +18,9 @@ export async function run({ frames = Infinity, budget = 256 * MIB, rate = () => 
     show(lanes);
     await nextFrame();
   }
-  const answer = lanes.map(({ name, made, held, ended }) => ({ name, made, held, ended }));
+  const answer = lanes.map(({ name, made, held, frames, making, collection, ended }) => {
+    return { name, made, held, p99: frames.p99, making, collection, ended };
+  });
   for (const lane of lanes) await lane.close();
   return answer;
 }
@@ -37,15 +35,10 @@ async function open(rig, budget) {
   }
 }
 
-function nextFrame() {
-  return new Promise((resolve) => requestAnimationFrame(resolve));
-}
-
 /** Shows the lanes on the page, and reads its controls. */
-function page() {
+async function page() {
   let running = true;
-  let plot;
-  const cards = [];
+  let cards, plot;
   const rate = element("rate");
   const toggle = element("toggle");
   const told = () => (element("rate-shown").value = bytes(rate.value * MIB));
@@ -55,87 +48,42 @@ function page() {
     toggle.textContent = running ? "Pause" : "Go on";
   });
   told();
+  const figures = seldom((lanes) => {
+    element("made").textContent = bytes(lanes[0].made);
+    element("held").textContent = bytes(lanes[0].held);
+    for (const [at, lane] of lanes.entries()) cards[at].show(lane);
+  });
   const show = (lanes) => {
-    if (cards.length === 0) {
-      cards.push(...lanes.map(card));
+    if (!cards) {
+      cards = lanes.map(card);
+      element("lanes").replaceChildren(...cards.map(({ root }) => root));
       plot = plotOf(element("plot"), lanes[0].budget);
       element("budget").textContent = bytes(lanes[0].budget);
       element("absent").hidden = lanes.length > 1;
+      element("others").hidden = lanes.length === 1;
     }
-    element("made").textContent = bytes(lanes[0].made);
-    element("held").textContent = bytes(lanes[0].held);
-    for (const [at, lane] of lanes.entries()) cards[at](lane);
+    figures(lanes);
     if (running) plot(lanes[0].device.stats());
   };
-  return run({ show, rate: () => (running ? Number(rate.value) : 0) });
+  await run({ show, rate: () => (running ? Number(rate.value) : 0) });
 }
 
-/** Makes the card of a lane; answers what refreshes it. */
-function card({ name }) {
-  const root = document.createElement("section");
-  root.className = "lane";
-  const facts = ["made", "held", "frame, p99", "creating, in all", "now"];
-  const rows = facts.map((fact) => `<dt>${fact}</dt><dd></dd>`).join("");
-  root.innerHTML = `<h2></h2><dl>${rows}</dl><div class="bar"><i></i></div>`;
-  root.querySelector("h2").textContent = name;
-  element("lanes").append(root);
-  const cells = [...root.querySelectorAll("dd")];
-  const bar = root.querySelector("i");
-  return (lane) => {
-    const { held } = lane;
-    const shown = [
-      bytes(lane.made),
-      bytes(held),
-      `${lane.p99.toFixed(1)} ms`,
-      `${Math.round(lane.creating)} ms`,
-      lane.ended || "running",
-    ];
-    for (const [at, text] of shown.entries()) cells[at].textContent = text;
-    bar.style.width = `${Math.min((100 * held) / lane.budget, 100)}%`;
-    bar.className = held > lane.budget ? "over" : "";
+/** Makes the card of a lane. */
+function card({ name, budget }) {
+  const root = made("section", "", "lane");
+  const facts = factsOf(["made", "held", "frame, p99", "new memory, in all", "collection, in all", "now"]);
+  const bar = made("div", "", "bar");
+  const part = made("i", "");
+  bar.append(part);
+  root.append(made("h2", name), facts.root, bar);
+  const show = ({ made, held, frames, making, collection, ended }) => {
+    const collected = collection === null ? "not told" : milliseconds(collection);
+    const times = [milliseconds(frames.p99), milliseconds(making), collected];
+    facts.show([bytes(made), bytes(held), ...times, ended || "running"]);
+    part.style.width = `${Math.min((100 * held) / budget, 100)}%`;
+    part.className = held > budget ? "over" : "";
   };
+  return { root, show };
 }
 
-/** Makes the plot of a device's bytes; answers what adds a sample. */
-function plotOf(parent, budget) {
-  const line = (label, name, fill) => ({ label, stroke: colour(name), fill, width: 2, value: (_, v) => (v == null ? "" : bytes(v)) });
-  const axis = { stroke: colour("quiet"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line") } };
-  const size = () => ({ width: parent.clientWidth - 32, height: 240 });
-  const plot = new uPlot(
-    {
-      ...size(),
-      scales: { x: { time: false }, y: { range: [0, budget * 1.1] } },
-      axes: [
-        { ...axis, values: (_, at) => at.map((v) => `${v.toFixed(1)} s`) },
-        { ...axis, size: 76, splits: () => [0, budget / 2, budget], values: (_, at) => at.map((v) => bytes(v)) },
-      ],
-      series: [
-        { label: "time", value: (_, v) => (v == null ? "" : `${v.toFixed(1)} s`) },
-        line("live", "accent"),
-        line("returning", "warm"),
-        line("cached", "quiet"),
-        line("budget", "text"),
-      ],
-    },
-    [[], [], [], [], []],
-    parent,
-  );
-  new ResizeObserver(() => plot.setSize(size())).observe(parent);
-  const began = performance.now();
-  const samples = [[], [], [], [], []];
-  return (stats) => {
-    const { liveBytes, returningBytes, cachedBytes } = stats;
-    const row = [(performance.now() - began) / 1000, liveBytes, returningBytes, cachedBytes, budget];
-    for (const [at, value] of row.entries()) {
-      samples[at].push(value);
-      if (samples[at].length > SAMPLES) samples[at].shift();
-    }
-    plot.setData(samples);
-  };
-}
-
-if (!new URLSearchParams(location.search).has("quiet")) {
-  page().catch((e) => {
-    element("figure").textContent = String(e.message ?? e);
-  });
-}
+start(page);

@@ -5,7 +5,7 @@ const USAGE = 0x80 | 0x8;
 const BUDGETS_MAX = 8;
 const LONGEST_MS = 10_000;
 
-const told = { made: 0, held: 0, creating: 0, ended: "", took: 0 };
+const told = { made: 0, held: 0, making: 0, collection: 0, ended: "", took: 0 };
 let lane;
 let gone = 0;
 let began;
@@ -16,6 +16,7 @@ const registry = new FinalizationRegistry((bytes) => {
 onmessage = async ({ data }) => {
   if (data.count === undefined) {
     lane = { ...data, device: device() };
+    if (!data.destroys) told.collection = null;
     return;
   }
   frame(await lane.device, data.count);
@@ -34,19 +35,24 @@ function frame(device, count) {
   const { bufferBytes, destroys } = lane;
   const start = performance.now();
   const buffers = Array.from({ length: count }, () => device.createBuffer({ size: bufferBytes, usage: USAGE }));
-  told.creating += performance.now() - start;
+  told.making += performance.now() - start;
   told.made += count * bufferBytes;
   const encoder = device.createCommandEncoder();
   for (const buffer of buffers) encoder.clearBuffer(buffer);
   device.queue.submit([encoder.finish()]);
-  for (const buffer of buffers) {
-    if (destroys) buffer.destroy();
-    else registry.register(buffer, bufferBytes);
-  }
-  if (destroys) gone += count * bufferBytes;
+  if (destroys) destroy(buffers);
+  else for (const buffer of buffers) registry.register(buffer, bufferBytes);
   told.held = told.made - gone;
   told.took = performance.now() - start;
   if (!destroys) mind(device);
+}
+
+/** Gives memory back by hand. */
+function destroy(buffers) {
+  const start = performance.now();
+  for (const buffer of buffers) buffer.destroy();
+  told.collection += performance.now() - start;
+  gone += buffers.length * lane.bufferBytes;
 }
 
 /** Stops before it takes the machine's memory. */

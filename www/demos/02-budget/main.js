@@ -1,10 +1,9 @@
 // Budget: 100 buffers within a budget for four, and what is told when a fifth has to stay.
 
 import { init } from "rig-web";
-import { bytes, element } from "../../shared/page.js";
+import { KIB, bytes, element, factsOf, made, start } from "../../shared/page.js";
 import { bar, draw } from "./report.js";
 
-const KIB = 2 ** 10;
 const BUDGET = 1024 * KIB;
 const BUFFER = 256 * KIB;
 
@@ -38,12 +37,12 @@ async function open(rig) {
 
 /** The program itself. It yields what each of its steps came to. */
 async function* program(device, progress) {
-  let made = 0;
+  let count = 0;
   const make = async (label) => {
     const buffer = await device.createBuffer(BUFFER, { label });
-    await buffer.fill(made % 256);
-    made += 1;
-    progress(made * BUFFER, device.held);
+    await buffer.fill(count % 256);
+    count += 1;
+    progress(count * BUFFER, device.held);
     return buffer;
   };
   for (let i = 0; i < 100; i += 1) await make("forgotten");
@@ -102,29 +101,13 @@ async function page() {
 }
 
 /** Makes the card of a step. */
-function card(step) {
-  const root = document.createElement("li");
-  root.className = "lane";
-  root.innerHTML = "<h2></h2><dl></dl>";
-  root.querySelector("h2").textContent = step.name;
-  const facts = {
-    "served by the cache, so far": step.fromCache,
-    "served by the driver, so far": step.fromDriver,
-    "live": bytes(step.liveBytes),
-    "cached": bytes(step.cachedBytes),
-    "held": bytes(step.held),
-  };
-  for (const [name, value] of Object.entries(facts)) {
-    const [term, shown] = [document.createElement("dt"), document.createElement("dd")];
-    [term.textContent, shown.textContent] = [name, value];
-    root.querySelector("dl").append(term, shown);
-  }
-  root.append(bar({ live: step.liveBytes, returning: step.returningBytes, cached: step.cachedBytes }, BUDGET));
+function card({ name, fromCache, fromDriver, held, liveBytes, returningBytes, cachedBytes }) {
+  const root = made("li", "", "lane");
+  const facts = factsOf(["served by the cache, so far", "served by the driver, so far", "live", "cached", "held"]);
+  facts.show([fromCache, fromDriver, bytes(liveBytes), bytes(cachedBytes), bytes(held)]);
+  const parts = { live: liveBytes, returning: returningBytes, cached: cachedBytes };
+  root.append(made("h2", name), facts.root, bar(parts, BUDGET));
   return root;
 }
 
-if (!new URLSearchParams(location.search).has("quiet")) {
-  page().catch((e) => {
-    element("told").textContent = String(e.message ?? e);
-  });
-}
+start(page);

@@ -1,7 +1,7 @@
 // Stamps: a copy, a doubling and a copy back, and what memory remembers after each call.
 
 import { init } from "rig-web";
-import { element } from "../../shared/page.js";
+import { element, made, start } from "../../shared/page.js";
 import { draw, row } from "./timeline.js";
 
 const COUNT = 65_536;
@@ -11,17 +11,28 @@ const DOUBLE = `
   if (id.x < arrayLength(&x)) { x[id.x] *= 2.0; }
 }`;
 
+/** The program's calls, as a person writes them. The steps below make the same ones. */
+const PROGRAM = [
+  "await h.write(numbers);",
+  "await rig.copy(h, x);",
+  "const done = double.run({ x }, groups);",
+  "await d.wait(done);",
+  "await rig.copy(x, h);",
+  "const last = await h.read(lastNumber);",
+];
+
 /**
- * Runs the program and answers its steps. `show` is called with all steps so far and the device, and
- * the call after it is made once what `show` answers has settled.
+ * Runs the program and answers its steps. `ready` is called with the device before the first call,
+ * and `show` with all steps so far after each; the next call is made once their answer has settled.
  */
-export async function run({ show = () => undefined } = {}) {
+export async function run({ ready = () => undefined, show = () => undefined } = {}) {
   const device = await open(await init());
   const steps = [];
   try {
+    await ready(device);
     for await (const step of program(device)) {
       steps.push(step);
-      await show(steps, device);
+      await show(steps);
     }
   } finally {
     await device.close();
@@ -92,14 +103,17 @@ async function page() {
     next.disabled = false;
     return new Promise((resolve) => next.addEventListener("click", resolve, { once: true }));
   };
-  const show = (steps, device) => {
+  const ready = (device) => {
     element("absent").hidden = device.gpu !== null;
+    begin();
+    return pressed();
+  };
+  const show = (steps) => {
     tell(steps);
     return "last" in steps.at(-1) ? undefined : pressed();
   };
   for (;;) {
-    element("stamps").replaceChildren(row("th", ["call", "H", "X"]));
-    const { steps } = await run({ show });
+    const { steps } = await run({ ready, show });
     next.textContent = "Start again";
     element("told").textContent = `done: ${steps.at(-1).came}`;
     await pressed();
@@ -107,9 +121,32 @@ async function page() {
   }
 }
 
+/** Marks the call of the program that comes next. */
+function mark(count) {
+  const lines = PROGRAM.map((text, at) => {
+    const line = document.createElement("li");
+    line.append(made("code", text));
+    line.className = at < count ? "done" : "";
+    if (at === count) line.setAttribute("aria-current", "step");
+    return line;
+  });
+  element("program").replaceChildren(...lines);
+}
+
+/** Shows that nothing was called yet. */
+function begin() {
+  mark(0);
+  for (const id of ["submitted", "reached"]) element(id).textContent = 0;
+  element("told").textContent = "nothing was called yet";
+  element("stamps").replaceChildren(row("th", ["call", "H", "X"]));
+  element("timeline").replaceChildren();
+  element("empty").hidden = false;
+}
+
 /** Shows the last of the steps. */
 function tell(steps) {
   const { call, came, submitted, reached, h, x } = steps.at(-1);
+  mark(steps.length);
   element("submitted").textContent = submitted;
   element("reached").textContent = reached;
   element("told").textContent = came ? `${call}: ${came}` : call;
@@ -118,8 +155,4 @@ function tell(steps) {
   draw(element("timeline"), steps);
 }
 
-if (!new URLSearchParams(location.search).has("quiet")) {
-  page().catch((e) => {
-    element("told").textContent = String(e.message ?? e);
-  });
-}
+start(page);

@@ -1,5 +1,7 @@
 // The timeline of a device, drawn, and rows of the table of stamps.
 
+import { made } from "../../shared/page.js";
+
 /** Draws each value that was submitted so far, and where the stamps of H and X are. */
 export function draw(root, steps) {
   const { reached, h, x } = steps.at(-1);
@@ -18,18 +20,18 @@ function place(value, call, isReached, marks) {
   root.className = isReached ? "reached" : "";
   const here = Object.keys(marks).filter((name) => marks[name] === value);
   const state = isReached ? "reached" : "under way";
-  root.append(part("b", `d:${value}`), part("span", `${call}, ${state}`), ...here.map((name) => part("em", name)));
+  root.append(made("b", `d:${value}`), made("span", `${call}, ${state}`), ...here.map((name) => made("em", name)));
   return root;
 }
 
 /** Makes a row of the table: a call, then texts or stamps. */
 export function row(tag, [first, ...others]) {
   const root = document.createElement("tr");
-  const head = part("th", first);
+  const head = made("th", first);
   head.scope = tag === "th" ? "col" : "row";
   root.append(head);
   for (const other of others) {
-    const cell = part(tag, typeof other === "string" ? other : "");
+    const cell = made(tag, typeof other === "string" ? other : "");
     if (tag === "th") cell.scope = "col";
     else cell.append(...stampsOf(other));
     root.append(cell);
@@ -40,12 +42,6 @@ export function row(tag, [first, ...others]) {
 /** Makes the texts of a record of stamps. */
 function stampsOf({ write, use }) {
   const told = Object.entries({ write, use }).filter(([, value]) => value > 0);
-  if (told.length === 0) return [part("span", "none")];
-  return told.flatMap(([name, value]) => [part("span", `${name} d:${value}`), " "]);
-}
-
-function part(tag, text) {
-  const made = document.createElement(tag);
-  made.textContent = text;
-  return made;
+  if (told.length === 0) return [made("span", "none")];
+  return told.flatMap(([name, value]) => [made("span", `${name} d:${value}`), " "]);
 }

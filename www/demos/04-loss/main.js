@@ -1,7 +1,7 @@
 // Loss: a device that is destroyed at work, and which calls still answer.
 
 import { init } from "rig-web";
-import { bytes, element } from "../../shared/page.js";
+import { bytes, element, nextFrame, start } from "../../shared/page.js";
 import { callsOfDevice, callsOfMemory } from "./calls.js";
 
 const BYTES = 4 * 65_536;
@@ -34,7 +34,7 @@ export async function run({ isOver = afterFrames(3), show = () => undefined } = 
     point = work();
     await device.wait(earlier);
     show(device);
-    await new Promise((resolve) => requestAnimationFrame(resolve));
+    await nextFrame();
   }
   point = work();
   const begun = device.wait(point);
@@ -144,8 +144,4 @@ function fill(table, titles, rows) {
   table.replaceChildren(cells("th", titles), ...rows.map((row) => cells("td", row)));
 }
 
-if (!new URLSearchParams(location.search).has("quiet")) {
-  page().catch((e) => {
-    element("figure").textContent = String(e.message ?? e);
-  });
-}
+start(page);
