@@ -35,11 +35,12 @@ export function plotOf(parent, budget) {
 }
 
 function optionsOf(budget, box) {
-  const grid = { stroke: colour("line"), width: 1 };
-  const axis = { stroke: colour("quiet"), grid, ticks: grid };
+  const of = colours();
+  const grid = { stroke: of("line"), width: 1 };
+  const axis = { stroke: of("quiet"), grid, ticks: grid };
   // The highest is drawn first, so that each hides what is below its own top.
-  const areas = PARTS.toReversed().map((part) => ({ fill: colour(part), stroke: colour(part), width: 1 }));
-  const lines = [...areas, { stroke: colour("text"), width: 2 }];
+  const areas = PARTS.toReversed().map((part) => ({ fill: of(part), stroke: of(part), width: 1 }));
+  const lines = [...areas, { stroke: of("text"), width: 2 }];
   return {
     ...sizeOf(box),
     legend: { show: false },
@@ -51,6 +52,13 @@ function optionsOf(budget, box) {
     ],
     series: [{}, ...lines.map((line) => ({ ...line, points: { show: false } }))],
   };
+}
+
+/** Answers what makes a function of a colour's name: the colour as it is in the scheme of now. */
+function colours() {
+  let known = {};
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => (known = {}));
+  return (name) => () => (known[name] ??= colour(name));
 }
 
 function sizeOf(box) {

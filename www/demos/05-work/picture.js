@@ -35,8 +35,10 @@ export function picture() {
 
 const tell = seldom((lanes, cards, { name, isSlow, on }, rate) => {
   const [rig, hand] = lanes;
-  element("rig-took").textContent = milliseconds(rig.took.median);
-  element("hand-took").textContent = milliseconds(hand.took.median);
+  if (rig.took.median > 0) {
+    element("rig-took").textContent = milliseconds(rig.took.median);
+    element("hand-took").textContent = milliseconds(hand.took.median);
+  }
   const { madeCount, madeBytes, held } = rig.memory;
   const count = madeCount.toLocaleString("en");
   element("made").textContent = `${count} buffers so far, ${bytes(madeBytes)}, of which ${bytes(held)} are held`;
