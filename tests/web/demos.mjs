@@ -10,7 +10,7 @@ import { equal, holds, runAll, test } from "./harness.mjs";
 import "./look.mjs";
 import { serve } from "./serve.mjs";
 
-const [executablePath, pictures, word] = process.argv.slice(2);
+const [executablePath, pictures, only] = process.argv.slice(2);
 const MIB = 2 ** 20;
 const configFile = new URL("../../www/vite.config.js", import.meta.url).pathname;
 const quiet = { configFile, logLevel: "error" };
@@ -298,7 +298,7 @@ async function open(url, { complains = true, gpu = true, draws = false, ...optio
 const address = (server) => server.resolvedUrls.local[0].replace(/\/$/, "");
 const servers = { development: address(development), built: address(built), plain: plainServer.url };
 try {
-  const { passed, failed } = await runAll({ open, ...servers, complaints, pictures, word });
+  const { passed, failed } = await runAll({ open, ...servers, complaints, pictures }, console.log, only);
   if (failed > 0 || passed === 0) process.exitCode = 1;
 } finally {
   await Promise.all(Object.values(browsers).map((browser) => browser.close()));

@@ -359,7 +359,8 @@ async function webgpu(): Promise<GPU | undefined> {
 }
 
 async function fromPackage(): Promise<GPU> {
-  const name = "webgpu";
+  // A bundler resolves a name that it can read, or fails: pages have no such package.
+  const name = ["web", "gpu"].join("");
   const { create } = (await import(/* @vite-ignore */ name)) as { create(flags: string[]): GPU };
   return create([]);
 }
