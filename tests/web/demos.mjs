@@ -245,7 +245,7 @@ for (const [name, button] of [["02-budget", "#next"], ["03-stamps", "#next"], ["
 }
 
 test("s13_13_a_module_worker_has_an_instance_of_its_own", async ({ open, plain }) => {
-  const page = await open(`${plain}/www/index.html`);
+  const page = await open(`${plain}/tests/web/policy.html`);
   const bytes = await page.evaluate(
     () =>
       new Promise((resolve, reject) => {
