@@ -1,4 +1,4 @@
-//! Goals P1 to P6 and P14: the paths that programs take all the time, over memory and null devices.
+//! Goals P1 to P6, P10 and P14: the paths that programs take all the time, over memory and null devices.
 //!
 //! Prints Markdown. `RIG_BENCH_QUICK=1` or `--quick` takes fewer rounds. Instructions are counted
 //! where valgrind is installed.
@@ -6,6 +6,7 @@
 #[path = "../measure/mod.rs"]
 mod measure;
 
+mod copy;
 mod create;
 mod submit;
 mod threads;
@@ -37,7 +38,10 @@ pub(crate) struct Path {
 }
 
 fn paths() -> Vec<Path> {
-    [create::paths(), waits::paths(), submit::paths()].into_iter().flatten().collect()
+    [create::paths(), waits::paths(), submit::paths(), copy::paths()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 fn main() {
