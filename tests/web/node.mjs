@@ -13,6 +13,7 @@ const webgpu = await webgpuHere();
 // Imported once WebGPU has its globals.
 const { worldOf } = await import("./world.mjs");
 await import("./all.mjs");
+await import("./types.test.mjs");
 const world = {
   ...(await worldOf(webgpu)),
   gc: globalThis.gc && (() => globalThis.gc({ type: "major", execution: "async" })),

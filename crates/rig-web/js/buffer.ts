@@ -4,7 +4,8 @@ import { type Device, indexOf, type Point } from "./device.js";
 import { arrayOf, bytesOf, callable, instance, integer, options } from "./check.js";
 import { dead, misuse, unsupported } from "./error.js";
 import { Export } from "./export.js";
-import type { Instance, Wait } from "./instance.js";
+import type { Exports, Instance } from "./instance.js";
+import type { Wait } from "./wait.js";
 
 /** Bytes in memory. */
 export type Bytes = ArrayBufferView | ArrayBuffer;
@@ -144,7 +145,7 @@ export class Buffer {
   }
 
   /** Copies bytes from `offset` on into a typed array of the program, and promises that. */
-  async blitTo<T extends ArrayBufferView>(out: T, o?: { offset?: number } & Wait): Promise<T> {
+  async blitTo<T extends ArrayBufferView>(out: T, o?: Pick<Range, "offset"> & Wait): Promise<T> {
     if (!ArrayBuffer.isView(out)) throw misuse("blitTo", "Option", "out is no typed array");
     const bytes = bytesOf("blitTo", "out", out);
     const { offset } = this.#range("blitTo", o);
@@ -155,7 +156,7 @@ export class Buffer {
   }
 
   /** Copies bytes into the buffer, from `offset` on. They are taken before this returns. */
-  async blitFrom(data: Bytes, o?: { offset?: number } & Wait): Promise<void> {
+  async blitFrom(data: Bytes, o?: Pick<Range, "offset"> & Wait): Promise<void> {
     const bytes = bytesOf("blitFrom", "data", data);
     const { offset } = this.#range("blitFrom", o);
     const number = this.#live("blitFrom");
@@ -335,7 +336,7 @@ export class Buffer {
   async #blit(call: string, { number, offset, bytes, into }: Blit, o?: Wait): Promise<void> {
     const { instance: rig, device } = this.#made;
     const { length } = bytes;
-    const start = (e: import("./instance.js").Exports, ticket: number) => {
+    const start = (e: Exports, ticket: number) => {
       e.blit(ticket, number, offset, rig.arrays.add(bytes, true), into);
     };
     const written = into === 0 ? device.writeOf(number) : 0;

@@ -5,8 +5,9 @@ import { eventLoopTurn, Pacing } from "./collector.js";
 import { budgetOf, callable, has, instance, integer, options } from "./check.js";
 import { type LabelTotal, lost, misuse, RigError, type SiteTotal, type Told, unsupported } from "./error.js";
 import type { Gpu } from "./gpu.js";
-import { type Exports, type Instance, raced, type Wait } from "./instance.js";
+import type { Exports, Instance } from "./instance.js";
 import { Kernel } from "./kernel.js";
+import { raced, type Wait } from "./wait.js";
 
 /** A device and a value of its timeline. */
 export interface Point {
@@ -38,6 +39,11 @@ export interface Uses {
 export interface SubmitOptions extends Label, Uses {
   /** Points of other devices that it comes after. */
   after?: readonly Point[];
+}
+/** What a kernel is compiled with. */
+export interface KernelOptions extends Label, Wait {
+  /** The function of the source; its only one by default. */
+  entryPoint?: string;
 }
 /** What a submission's commands are encoded with. */
 export interface Pass {
@@ -156,7 +162,7 @@ export class Device extends EventTarget {
     this.#pacing = rig.settings.pacing ? new Pacing() : null;
     rig.call((e) => e.facts(index));
     this.facts = JSON.parse(rig.answer) as Facts;
-    const read = (_: number, text: string) => new RigError(JSON.parse(text) as Told);
+    const read = (_: number, text: string) => RigError.of(JSON.parse(text) as Told);
     // Rejected by the end of the instance alone.
     const ended = (e: RigError) => lost(name, e.why ?? e.message);
     this.lost = rig.quietly((e, t) => e.lost(t, index), read).catch(ended);
@@ -164,10 +170,24 @@ export class Device extends EventTarget {
     if (gpu) gpu.onRejection = (value, why, label) => this.#rejected(value, why, label);
   }
 
-  /** Listens, to `error` and `lost` above all: both come as a `CustomEvent` of a {@link RigError}. */
-  override addEventListener(...args: Parameters<EventTarget["addEventListener"]>): void {
-    this.#listens ||= args[0] === "error";
-    super.addEventListener(...args);
+  /**
+   * Listens. `lost` comes once. `error` comes for work that was found wrong and that nobody awaits;
+   * while nobody listens, it is logged, once a reason.
+   */
+  override addEventListener(
+    type: "error" | "lost",
+    listener: ((event: CustomEvent<RigError>) => void) | { handleEvent(event: CustomEvent<RigError>): void } | null,
+    options?: boolean | AddEventListenerOptions,
+  ): void;
+  /** Listens, to an event of the program's own. */
+  override addEventListener(
+    type: string,
+    listener: EventListenerOrEventListenerObject | null,
+    options?: boolean | AddEventListenerOptions,
+  ): void;
+  override addEventListener(...[type, listener, options]: [string, unknown, (boolean | AddEventListenerOptions)?]): void {
+    this.#listens ||= type === "error";
+    super.addEventListener(type, listener as EventListener, options);
   }
 
   /** The name under which it was opened. */
@@ -274,12 +294,12 @@ export class Device extends EventTarget {
   }
 
   /** Compiles WGSL to a kernel. */
-  async kernel(wgsl: string, o?: Label & Wait & { entryPoint?: string }): Promise<Kernel> {
+  async kernel(wgsl: string, o?: KernelOptions): Promise<Kernel> {
     const opts = options("kernel", o);
     return raced(this.#kernel(wgsl, opts), opts);
   }
 
-  async #kernel(wgsl: string, o?: Label & { entryPoint?: string }): Promise<Kernel> {
+  async #kernel(wgsl: string, o: KernelOptions): Promise<Kernel> {
     const { gpu, instance: rig, index } = this.#opened;
     Kernel.check(wgsl, o);
     if (!gpu) throw unsupported(this.name, "this is no GPU device");

@@ -130,12 +130,16 @@ export class RigError extends Error {
   /** The report as a picture for a person (OutOfMemory). */
   readonly picture?: string;
 
-  /** @internal Errors are made by this package. */
-  constructor(told: Told) {
+  private constructor(told: Told) {
     super(told.message);
     this.name = "RigError";
     Object.assign(this, told);
     Object.defineProperty(this, MARK, { value: true });
+  }
+
+  /** @internal Errors are made by this package. */
+  static of(told: Told): RigError {
+    return new RigError(told);
   }
 
   /** Returns the fields as plain data. */
@@ -152,7 +156,7 @@ export class RigError extends Error {
 
 /** @internal Makes a mistake that was found on this side. */
 export function misuse(call: string, what: string, text: string): RigError {
-  return new RigError({ code: "Misuse", message: `misuse of ${call}: ${text}`, call, what });
+  return RigError.of({ code: "Misuse", message: `misuse of ${call}: ${text}`, call, what });
 }
 
 /** @internal Makes the error of a buffer that is dead. */
@@ -162,7 +166,7 @@ export function dead(call: string, why: string): RigError {
 
 /** @internal Makes an error of what is not to be had here. */
 export function unsupported(device: string, why: string): RigError {
-  return new RigError({ code: "Unsupported", message: `${device} does not support this: ${why}`, device, why });
+  return RigError.of({ code: "Unsupported", message: `${device} does not support this: ${why}`, device, why });
 }
 
 /** @internal Makes the error of an array that the engine refuses. */
@@ -172,5 +176,5 @@ export function outOfRoom(bytes: number): RigError {
 
 /** @internal Makes the error of a device that is lost. */
 export function lost(device: string, why: string): RigError {
-  return new RigError({ code: "Lost", message: `device ${device} is lost: ${why}`, device, why });
+  return RigError.of({ code: "Lost", message: `device ${device} is lost: ${why}`, device, why });
 }

@@ -4,6 +4,7 @@ import { Arrays } from "./arrays.js";
 import { Dropped, Pressure } from "./collector.js";
 import { lost, RigError, type Told, unsupported } from "./error.js";
 import { Gpu, gpuImports } from "./gpu.js";
+import type { Wait } from "./wait.js";
 
 /** What the wasm half exports: its `src` says what each does. */
 export interface Exports {
@@ -62,12 +63,6 @@ interface Ticket {
   resolve(value: { number: number; text: string }): void;
   reject(error: unknown): void;
 }
-
-/** What a call that waits takes besides. */
-export type Wait = {
-  /** Aborted, the wait is given up and the promise rejects with the signal's reason; what was handed over runs on. */
-  signal?: AbortSignal;
-};
 
 /** What an instance keeps from its start. */
 export interface Settings {
@@ -349,21 +344,8 @@ export class Instance {
 
 /** Makes an error of its text. */
 function told(text: string): RigError {
-  return new RigError(JSON.parse(text) as Told);
+  return RigError.of(JSON.parse(text) as Told);
 }
 
 const ENCODER = new TextEncoder();
 const DECODER = new TextDecoder();
-
-/** Waits for something that many may wait for; a signal ends the wait alone. */
-export function raced<T>(work: Promise<T>, o: Wait): Promise<T> {
-  const { signal } = o;
-  if (!signal) return work;
-  return new Promise<T>((resolve, reject) => {
-    const aborted = () => reject(signal.reason);
-    if (signal.aborted) aborted();
-    signal.addEventListener("abort", aborted, { once: true });
-    const over = () => signal.removeEventListener("abort", aborted);
-    work.then(resolve, reject).then(over);
-  });
-}

@@ -6,7 +6,8 @@ import { budgetOf, bytesOf, callable, flag, has, integer, named, options } from 
 import { type ClaimOptions, Claims } from "./claims.js";
 import { type Counters, Device, type DeviceStats, type Label } from "./device.js";
 import { misuse, RigError, unsupported } from "./error.js";
-import { Instance, raced, type Settings, type Wait } from "./instance.js";
+import { Instance, type Settings } from "./instance.js";
+import { raced, type Wait } from "./wait.js";
 
 export type { Buffer, Bytes, Claim, Lent, Range, Stamps, TypedCtor } from "./buffer.js";
 export type { ClaimOptions, Claims } from "./claims.js";
@@ -15,6 +16,7 @@ export type {
   Device,
   DeviceStats,
   Facts,
+  KernelOptions,
   Label,
   Pass,
   Point,
@@ -25,7 +27,7 @@ export type {
 export type { Export } from "./export.js";
 export type { Bindings, Kernel } from "./kernel.js";
 export type { Code, Kept, LabelTotal, Report, Round, SiteTotal } from "./error.js";
-export type { Wait } from "./instance.js";
+export type { Wait } from "./wait.js";
 export { RigError } from "./error.js";
 
 /** Where the wasm comes from: an address, a response, bytes, or a compiled module. */
@@ -42,20 +44,24 @@ export interface InitOptions {
   pacing?: boolean;
 }
 /** Options of a device. */
-export type Opts = {
+export interface Opts {
   /** The most bytes it may hold. */
   budget?: number;
   /** What else its GPU buffers are used for, as flags of `GPUBufferUsage`. */
   usage?: number;
-};
+}
 /** Options of {@link Rig.open}. */
-export type OpenOptions = Wait &
-  Opts & {
-    /** Which adapter. */
-    adapter?: GPURequestAdapterOptions;
-    /** What the GPU device is to have; the adapter's limits by default. */
-    device?: GPUDeviceDescriptor;
-  };
+export interface OpenOptions extends Wait, Opts {
+  /** Which adapter. */
+  adapter?: GPURequestAdapterOptions | undefined;
+  /** What the GPU device is to have; the adapter's limits by default. */
+  device?: GPUDeviceDescriptor | undefined;
+}
+/** Options of {@link Rig.adopt}. */
+export interface AdoptOptions extends Opts {
+  /** Its name; one of its own by default. */
+  name?: string;
+}
 /** The statistics of every device, and their sums: plain data. */
 export interface Stats {
   /** Each device that is open or still holds something, the host first. */
@@ -76,10 +82,7 @@ export interface Rig {
    */
   open(name: string, o?: OpenOptions): Promise<Device>;
   /** Takes a GPU device of the page; adopting one twice answers the same device. */
-  adopt(device: GPUDevice, o?: Opts & {
-    /** Its name; one of its own by default. */
-    name?: string;
-  }): Device;
+  adopt(device: GPUDevice, o?: AdoptOptions): Device;
   /** Opens a device over memory of the page, with a timeline. */
   memory(name: string, o?: Opts): Device;
   /**
@@ -202,7 +205,7 @@ class Face implements Rig {
     return raced(opening, opts);
   }
 
-  adopt(device: GPUDevice, o: Opts & { name?: string } = {}): Device {
+  adopt(device: GPUDevice, o: AdoptOptions = {}): Device {
     has("adopt", "device", device, "GPUDevice", "queue", "limits", "lost", "createBuffer");
     const opts = optsOf("adopt", o);
     const name = named("adopt", "name", opts.name ?? `gpu ${this.#devices.length}`);

@@ -1,0 +1,54 @@
+// The public types: what changed since they were last looked at, and that each member is documented.
+//
+// `RIG_UPDATE=1` writes the snapshot anew.
+
+import { readFile, writeFile } from "node:fs/promises";
+import { equal, holds, test } from "./harness.mjs";
+
+const ROOT = new URL("../../", import.meta.url);
+const SNAPSHOT = new URL("face.snapshot.txt", import.meta.url);
+
+/** Returns the public types, file by file. */
+async function publicTypes() {
+  const { files } = JSON.parse(await readFile(new URL("package.json", ROOT), "utf8"));
+  const found = [];
+  for (const path of files.filter((path) => path.endsWith(".d.ts"))) {
+    found.push({ path, text: await readFile(new URL(path, ROOT), "utf8") });
+  }
+  return found;
+}
+
+test("the_public_types_are_those_of_the_snapshot", async () => {
+  const types = await publicTypes();
+  const now = types.map(({ path, text }) => `// ${path}\n\n${text.trim()}\n`).join("\n");
+  if (process.env.RIG_UPDATE === "1") await writeFile(SNAPSHOT, now);
+  const then = await readFile(SNAPSHOT, "utf8").catch(() => "");
+  const [before, after] = [then.split("\n"), now.split("\n")];
+  const gone = before.filter((line) => !after.includes(line)).map((line) => `- ${line}`);
+  const made = after.filter((line) => !before.includes(line)).map((line) => `+ ${line}`);
+  const hint = "the types changed; look at it, then write the snapshot with RIG_UPDATE=1";
+  holds(now === then, `${hint}:\n${[...gone, ...made].join("\n")}`);
+});
+
+test("every_public_type_and_each_of_its_members_is_documented", async () => {
+  const missing = [];
+  for (const { path, text } of await publicTypes()) {
+    let above = "";
+    for (const line of text.split("\n")) {
+      const isExported = /^export (declare |abstract )?(class|interface|type [^{]|function|const) ?\w/.test(line);
+      const isMember = /^ {4}(?!#private|private )[\w[]/.test(line);
+      const isSetter = /^ {4}set /.test(line) && above.includes("get ");
+      if ((isExported || isMember) && !isSetter && !above.trim().endsWith("*/")) missing.push(`${path}: ${line.trim()}`);
+      above = line;
+    }
+  }
+  equal(missing, [], "what lacks documentation");
+});
+
+test("the_public_types_name_nothing_that_is_not_shipped", async () => {
+  const types = await publicTypes();
+  const shipped = types.map(({ path }) => path.replace(/^dist\//, "./").replace(/\.d\.ts$/, ".js"));
+  const named = types.flatMap(({ text }) => [...text.matchAll(/from "(\.[^"]+)"/g)].map(([, path]) => path));
+  equal([...new Set(named)].filter((path) => !shipped.includes(path)), []);
+  holds(named.length > 0, "there are imports");
+});
