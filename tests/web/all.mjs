@@ -6,6 +6,7 @@ import "./wrong.test.mjs";
 import "./claims.test.mjs";
 import "./memory.test.mjs";
 import "./field.test.mjs";
+import "./faults.test.mjs";
 import "./gpu.test.mjs";
 import "./collector.test.mjs";
 import "./instances.test.mjs";

@@ -172,7 +172,7 @@ export class Device extends EventTarget {
 
   /**
    * Listens. `lost` comes once. `error` comes for work that was found wrong and that nobody awaits;
-   * while nobody listens, it is logged, once a reason.
+   * while nobody listens, it is logged, once a label.
    */
   override addEventListener(
     type: "error" | "lost",

@@ -341,7 +341,8 @@ export class Gpu {
     setTimeout(() => this.lose("a map failed"), LOSS_MS);
   }
 
-  #reject(value: number, why: string, label: string): void {
+  #reject(value: number, message: string, label: string): void {
+    const why = label ? `${label}: ${message}` : message;
     if (this.loss) return;
     this.#rejections.set(value, why);
     this.#rejections.delete(0);

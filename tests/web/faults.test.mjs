@@ -1,0 +1,334 @@
+// What programs do wrong in the middle of things: arrays taken away, wrong commands, waits given up.
+
+import { equal, error, fails, holds, test, until } from "./harness.mjs";
+
+const KIB = 2 ** 10;
+const MIB = 2 ** 20;
+const needs = { needs: "gpu" };
+
+test("s13_6_memory_that_can_change_its_length_is_not_wrapped_and_not_touched", async ({ rig }) => {
+  const wasm = new WebAssembly.Memory({ initial: 1, maximum: 4 });
+  const before = wasm.buffer;
+  new Uint8Array(before)[3] = 9;
+  const others = [new ArrayBuffer(8, { maxByteLength: 16 })];
+  if (globalThis.SharedArrayBuffer) others.push(new SharedArrayBuffer(8, { maxByteLength: 16 }));
+  for (const buffer of [before, ...others]) {
+    for (const Type of [Uint8Array, Float64Array, DataView]) await fails(() => rig.wrap(new Type(buffer)), "Misuse", "Option");
+  }
+  equal([before === wasm.buffer, before.byteLength, new Uint8Array(before)[3]], [true, 64 * KIB, 9]);
+  wasm.grow(1);
+  equal([before.byteLength, wasm.buffer.byteLength], [0, 128 * KIB]);
+  const sides = await Promise.all([rig.host.createBuffer(128 * KIB), rig.host.createBuffer(8)]);
+  equal(sides.map(({ state }) => state), ["live", "live"]);
+});
+
+test("s13_6_memory_of_whole_pages_that_is_not_of_wasm_is_wrapped_and_stays_as_it_was", async ({ rig }) => {
+  for (const length of [0, 8, 64 * KIB, MIB]) {
+    const own = new ArrayBuffer(length);
+    const x = rig.wrap(new Uint8Array(own), { label: "own" });
+    equal([x.size, x.state, own.byteLength], [length, "live", length]);
+    await x.fill(4);
+    equal(new Uint8Array(own).every((byte) => byte === 4), true);
+    equal(structuredClone(own, { transfer: [own] }).byteLength, length, "what can be transferred still");
+  }
+});
+
+test("s13_6_shared_memory_is_wrapped_unless_the_engine_says_that_it_is_wasms", async ({ rig }) => {
+  const { buffer } = new WebAssembly.Memory({ initial: 1, maximum: 2, shared: true });
+  if (Object.isFrozen(buffer)) {
+    await fails(() => rig.wrap(new Uint8Array(buffer)), "Misuse", "Option");
+  } else {
+    const x = rig.wrap(new Uint8Array(buffer, 8, 8));
+    await x.fill(6);
+    equal([new Uint8Array(buffer)[7], new Uint8Array(buffer)[8]], [0, 6]);
+  }
+  const Shared = buffer.constructor;
+  const own = new Uint8Array(new Shared(8));
+  const x = rig.wrap(own);
+  await x.write((bytes) => bytes.set([1, 2]));
+  equal([own[1], (await x.toArray(Uint8Array))[1], x.state], [2, 2, "live"]);
+});
+
+/** Takes the memory of an array away, in each of the ways that there are. */
+const TAKEN = {
+  transferred: [(size) => new Uint8Array(size), (array) => structuredClone(array, { transfer: [array.buffer] })],
+  shortened: [(size) => new Uint8Array(new ArrayBuffer(size, { maxByteLength: size })), (array) => array.buffer.resize(1)],
+};
+
+test("s13_8_an_array_taken_away_while_it_is_filled_is_misuse_and_harms_nothing", async ({ rig, gpu }) => {
+  const m = rig.memory("taken");
+  for (const device of [rig.host, m, ...(gpu ? [gpu] : [])]) {
+    for (const [how, [make, take]] of Object.entries(TAKEN)) {
+      const x = await device.createBuffer(5 * KIB);
+      await x.fill(7);
+      const out = make(5 * KIB);
+      const pending = x.blitTo(out).then(() => "done", (e) => [e.code, e.what]);
+      take(out);
+      equal(await pending, ["Misuse", "Detached"], `${how}, on ${device.name}`);
+      equal((await x.toArray(Uint8Array))[5119], 7, "the buffer goes on");
+      // What goes in is taken before the call returns.
+      const data = make(5 * KIB).fill(3);
+      const taking = x.blitFrom(data);
+      take(data);
+      await taking;
+      equal([(await x.toArray(Uint8Array))[5119], data.length < 2], [3, true]);
+      x.free();
+    }
+  }
+  await m.close();
+});
+
+test("s0_2_an_array_that_is_detached_already_is_misuse", async ({ rig }) => {
+  const x = await rig.host.createBuffer(8);
+  const out = await x.export();
+  const gone = new Uint8Array(8);
+  structuredClone(gone, { transfer: [gone.buffer] });
+  const calls = [
+    () => x.blitTo(gone),
+    () => x.blitFrom(gone),
+    () => x.blitFrom(gone.buffer),
+    () => rig.wrap(gone),
+    () => out.copyOut(0, gone),
+    () => out.copyIn(0, gone),
+  ];
+  for (const call of calls) await fails(call, "Misuse", "Detached");
+  out.dispose();
+});
+
+test("s13_6_wrapped_memory_detached_under_a_copy_is_dead_and_the_rest_goes_on", async ({ rig, gpu }) => {
+  const m = rig.memory("detached");
+  for (const device of [m, ...(gpu ? [gpu] : [])]) {
+    const there = await device.createBuffer(4 * KIB);
+    await there.fill(5);
+    for (const isSource of [true, false]) {
+      const own = new Uint8Array(4 * KIB);
+      const w = rig.wrap(own);
+      const view = w.view(8);
+      const pending = (isSource ? rig.copy(w, there) : rig.copy(there, w)).then(() => "done", (e) => [e.code, e.what]);
+      structuredClone(own, { transfer: [own.buffer] });
+      equal([await pending, w.state, view.state], [["Misuse", "Dead"], "dead", "dead"]);
+      await fails(() => rig.copy(w, there), "Misuse", "Dead");
+    }
+    await there.fill(1);
+    equal((await there.toArray(Uint8Array))[9], 1);
+    there.free();
+  }
+  await m.close();
+});
+
+test("s11_2_statistics_name_the_labels_of_what_is_live", async ({ rig }) => {
+  const m = rig.memory("labels");
+  const keep = async (label, size) => m.createBuffer(size, { label });
+  const kept = [await keep("small", 64 * KIB), await keep("great", MIB), await keep("small", 64 * KIB), await m.createBuffer(512)];
+  const wanted = [
+    { label: "great", bytes: MIB, count: 1 },
+    { label: "small", bytes: 128 * KIB, count: 2 },
+    { label: "", bytes: 512, count: 1 },
+  ];
+  equal(m.stats().labels, wanted);
+  equal(rig.stats().devices.find(({ name }) => name === "labels").labels, wanted);
+  kept[1].dispose();
+  kept[3].free();
+  equal(m.stats().labels, wanted.slice(1, 2));
+  const view = kept[0].view(0, 1);
+  for (const buffer of [kept[0], kept[2]]) buffer.dispose();
+  equal(m.stats().labels, [{ label: "small", bytes: 64 * KIB, count: 1 }], "a view keeps it");
+  view.dispose();
+  equal([m.stats().labels, rig.stats().sum.name], [[], "sum"]);
+  await m.close();
+});
+
+test(
+  "s13_3_wrong_commands_in_a_loop_that_awaits_nothing_are_told_by_console_and_event",
+  async ({ open }) => {
+    const gpu = await open();
+    const x = await gpu.createBuffer(16);
+    const frame = (label) => gpu.submit({ writes: [x], label }, wrongly(x));
+    const logged = await loggedBy(async () => {
+      for (let i = 0; i < 5; i += 1) frame("frame");
+      frame("another");
+      await gpu.submitWhenReady({ writes: [x], label: "frame" }, wrongly(x));
+      await gpu.wait(gpu.submit({}));
+    });
+    equal(logged.map(({ name, code, what }) => [name, code, what]), Array(2).fill(["RigError", "Misuse", "Rejected"]));
+    holds(logged[0].message.includes("frame") && logged[1].message.includes("another"), logged.map(String).join());
+    const heard = [];
+    gpu.addEventListener("error", ({ detail }) => heard.push(detail));
+    const more = await loggedBy(async () => {
+      for (let i = 0; i < 3; i += 1) frame("third");
+      await gpu.wait(gpu.submit({}));
+      await until(() => heard.length === 3, "each is told");
+    });
+    equal([more, heard.map(({ code, what }) => [code, what])], [[], Array(3).fill(["Misuse", "Rejected"])]);
+    await gpu.close();
+  },
+  needs,
+);
+
+/** Encodes a copy past the end. */
+function wrongly(x) {
+  return ({ encoder, buffer }) => {
+    const { buffer: own } = buffer(x);
+    encoder.copyBufferToBuffer(own, 0, own, 8, 400);
+  };
+}
+
+/** Returns what was logged as errors meanwhile. */
+async function loggedBy(f) {
+  const real = console.error;
+  const logged = [];
+  console.error = (...what) => logged.push(...what);
+  try {
+    await f();
+  } finally {
+    console.error = real;
+  }
+  return logged;
+}
+
+test(
+  "s13_3_the_next_read_of_what_wrong_commands_wrote_reports_them",
+  async ({ rig, open }) => {
+    const gpu = await open();
+    const [x, y] = [await gpu.createBuffer(16), await gpu.createBuffer(16)];
+    const h = await rig.host.createBuffer(16);
+    gpu.addEventListener("error", () => undefined);
+    gpu.submit({ reads: [y], writes: [x], label: "blur" }, wrongly(x));
+    for (const read of [() => x.toArray(Uint8Array), () => x.view(4).blitTo(new Uint8Array(4)), () => rig.copy(x, h)]) {
+      const { message } = await fails(read, "Misuse", "Rejected");
+      holds(message.includes("blur"), message);
+    }
+    equal((await y.toArray(Uint8Array)).length, 16, "what they read only");
+    await x.fill(2);
+    equal((await x.toArray(Uint8Array))[15], 2, "what was written since");
+    await gpu.close();
+  },
+  needs,
+);
+
+test(
+  "s13_1_the_gpu_buffer_of_an_encoding_is_that_encodings_alone",
+  async ({ gpu }) => {
+    const x = await gpu.createBuffer(16);
+    let kept;
+    gpu.submit({ writes: [x] }, ({ encoder, buffer }) => {
+      kept = buffer;
+      encoder.clearBuffer(buffer(x).buffer);
+    });
+    await fails(() => kept(x), "Misuse", "Ended");
+    const { submitted } = gpu;
+    const thrown = new Error("on purpose");
+    const throwing = ({ buffer }) => {
+      buffer(x);
+      throw thrown;
+    };
+    equal((await error(() => gpu.submitWhenReady({ writes: [x] }, throwing))) === thrown, true);
+    equal([gpu.submitted, x.stamps().write.value], [submitted, submitted]);
+    x.free();
+    equal(x.state, "dead");
+  },
+  needs,
+);
+
+test(
+  "s4_4_a_range_of_a_foreign_gpu_buffer_is_wrapped",
+  async ({ gpu }) => {
+    const foreign = gpu.gpu.createBuffer({ size: 32, usage: 0x80 | 0x4 | 0x8 });
+    const [whole, part] = [gpu.wrapGpu(foreign), gpu.wrapGpu(foreign, { offset: 8, length: 10, label: "part" })];
+    equal([whole.size, part.size, part.offset, part.label, gpu.wrapGpu(foreign, { offset: 32 }).size], [32, 10, 8, "part", 0]);
+    await whole.fill(1);
+    await part.fill(9);
+    const wanted = Array.from({ length: 32 }, (_, i) => (i >= 8 && i < 18 ? 9 : 1));
+    equal(await gpu.wrapGpu(foreign).toArray(Uint8Array), wanted);
+    for (const wrong of [{ offset: 33 }, { offset: 30, length: 3 }, { length: 33 }]) {
+      await fails(() => gpu.wrapGpu(foreign, wrong), "Misuse", "OutOfRange");
+    }
+    foreign.destroy();
+  },
+  needs,
+);
+
+test("s13_11_free_and_dispose_of_either_side_of_a_pending_copy_settle_it", async ({ rig, gpu }) => {
+  const m = rig.memory("copied");
+  const ends = [["src", "free"], ["src", "dispose"], ["dst", "free"], ["dst", "dispose"]];
+  for (const there of [m, ...(gpu ? [gpu] : [])]) {
+    for (const [from, to] of [[rig.host, there], [there, rig.host], [there, there]]) {
+      for (const [first, second] of ends.flatMap((a) => ends.map((b) => [a, b]))) {
+        const sides = { src: await from.createBuffer(512), dst: await to.createBuffer(512) };
+        const left = sides.dst.view(0);
+        await sides.src.fill(8);
+        const pending = rig.copy(sides.src, sides.dst).then(() => "done", (e) => e.what);
+        const found = [first, second].map(([side, end]) => ended(sides[side], end));
+        const what = `${first} and ${second} under a copy from ${from.name} to ${to.name}`;
+        holds(found.every((one) => ["done", "Busy", "Dead", "Disposed"].includes(one)), `${what}: ${found}`);
+        equal(await pending, "done", what);
+        if (left.state === "live") equal((await left.toArray(Uint8Array))[511], 8, what);
+        for (const buffer of [sides.src, sides.dst, left]) buffer.dispose();
+      }
+    }
+  }
+  await m.close();
+});
+
+function ended(x, end) {
+  try {
+    x[end]();
+    return "done";
+  } catch (e) {
+    return e.what;
+  }
+}
+
+test("s0_6_a_wait_given_up_rejects_at_once_and_leaves_nothing_behind", async ({ rig }) => {
+  const m = rig.memory("given up", { budget: MIB });
+  const kept = await m.createBuffer(MIB);
+  const { signal, abort } = control();
+  const waiting = m.createBuffer(MIB, { signal }).catch((e) => e);
+  const reason = new Error("enough");
+  abort(reason);
+  equal((await waiting) === reason, true);
+  kept.dispose();
+  equal((await m.createBuffer(MIB)).size, MIB);
+  const x = await rig.host.createBuffer(8);
+  const calls = [
+    () => m.wait(0, { signal }),
+    () => m.close({ signal }),
+    () => m.createBuffer(8, { signal }),
+    () => m.submitWhenReady({ signal }),
+    () => rig.copy(x, x.view(0), { signal }),
+    () => rig.open("never", { signal }),
+    () => x.read(() => 1, { signal }),
+    () => x.write(() => 1, { signal }),
+    () => x.fill(1, { signal }),
+    () => x.toArray(Uint8Array, { signal }),
+    () => x.blitTo(new Uint8Array(8), { signal }),
+    () => x.blitFrom(new Uint8Array(8), { signal }),
+    () => x.export({ signal }),
+  ];
+  for (const [at, call] of calls.entries()) equal((await error(call)) === reason, true, `call ${at}`);
+  equal([m.submitted, x.state], [0, "live"]);
+  await x.write((bytes) => bytes.fill(1));
+  await m.close();
+});
+
+function control() {
+  const controller = new AbortController();
+  return { signal: controller.signal, abort: (reason) => controller.abort(reason) };
+}
+
+test(
+  "s0_6_an_opening_given_up_goes_on_for_whoever_else_waits",
+  async ({ rig }) => {
+    const { signal, abort } = control();
+    const given = rig.open("given up", { signal }).catch((e) => e);
+    const kept = rig.open("given up");
+    const reason = new Error("enough");
+    abort(reason);
+    equal((await given) === reason, true);
+    const gpu = await kept;
+    equal([gpu.name, (await rig.open("given up")) === gpu], ["given up", true]);
+    equal((await error(() => gpu.kernel("", { signal }))) === reason, true);
+    await gpu.close();
+  },
+  needs,
+);
