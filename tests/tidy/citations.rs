@@ -1,8 +1,8 @@
 //! Every numbered sentence of the specification is stated by a test, and no other is cited.
 //!
 //! A test cites a sentence by its name (`s4_2_create_makes_device_memory` cites S4.2) or in a
-//! comment or message (`S4.2`). Tests are the files in `tests/` but these rules, the test modules
-//! of the library, and its examples.
+//! comment or message (`S4.2`). Tests are the files in `tests/` but these rules, those in
+//! JavaScript among them, the test modules of the library, and its examples.
 
 use crate::allowed::UNTESTED_SECTIONS;
 use crate::source::{Broken, Source, words};
@@ -67,8 +67,14 @@ fn citations(source: &Source) -> Vec<(usize, Number)> {
             }
         }
     }
+    let is_script = source.path.ends_with(".mjs");
     for (index, line) in source.code.iter().enumerate() {
         let words = words(line);
+        if is_script {
+            let quoted = words.iter().filter(|(at, _)| line[..*at].ends_with(['"', '`']));
+            let numbers = quoted.flat_map(|(_, name)| cited_by_name(name));
+            found.extend(numbers.map(|number| (index, number)));
+        }
         for name in words.windows(2).filter(|pair| pair[0].1 == "fn").map(|pair| pair[1].1) {
             found.extend(cited_by_name(name).into_iter().map(|number| (index, number)));
         }
@@ -120,12 +126,13 @@ text S7.7
     fn a_sentence_that_no_test_states_is_found() {
         let sentences = sentences(SPECIFICATION);
         let count = |path: &str, text: &str| uncited(&sentences, &[Source::new(path, text)]).len();
-        assert_eq!(count("tests/model/main.rs", ""), 2);
-        assert_eq!(count("tests/model/main.rs", "fn s1_1_the_host_is_open() {}"), 1);
-        assert_eq!(count("tests/model/main.rs", "// S1.1, S1.10."), 0);
-        assert_eq!(count("crates/rig/examples/a.rs", "//! States S1.10"), 1);
+        assert_eq!(count("tests/model/main.rs", ""), 3);
+        assert_eq!(count("tests/model/main.rs", "fn s1_1_the_host_is_open() {}"), 2);
+        assert_eq!(count("tests/web/a.mjs", "test(\"s13_1_promises\", async () => {"), 2);
+        assert_eq!(count("tests/model/main.rs", "// S1.1, S1.10."), 1);
+        assert_eq!(count("crates/rig/examples/a.rs", "//! States S1.10"), 2);
         let module = "#[cfg(test)]\nmod tests {\n    fn s1_10_files_open() {}\n}";
-        assert_eq!(count("crates/rig/src/bin.rs", module), 1);
+        assert_eq!(count("crates/rig/src/bin.rs", module), 2);
     }
 
     #[test]
@@ -133,10 +140,10 @@ text S7.7
         let sentences = sentences(SPECIFICATION);
         for path in ["crates/rig/src/bin.rs", "tests/tidy/citations.rs"] {
             let text = "// S1.1 and S1.10\nfn s1_1_x() {}";
-            assert_eq!(uncited(&sentences, &[Source::new(path, text)]).len(), 2, "{path}");
+            assert_eq!(uncited(&sentences, &[Source::new(path, text)]).len(), 3, "{path}");
         }
         let source = Source::new("tests/a.rs", "// XS1.1 S1 S1,10\nfn pieces1_10_x() {}");
-        assert_eq!(uncited(&sentences, &[source]).len(), 2);
+        assert_eq!(uncited(&sentences, &[source]).len(), 3);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Goals P1 to P6, P10 and P14: the paths that programs take all the time, over memory and null devices.
+//! Goals P1 to P6, P10 and P14: the paths that programs take all the time, over memory and null
+//! devices.
 //!
 //! Prints Markdown. `RIG_BENCH_QUICK=1` or `--quick` takes fewer rounds. Instructions are counted
 //! where valgrind is installed.
