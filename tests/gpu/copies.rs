@@ -117,6 +117,53 @@ fn s6_7_moves_around_the_borders_of_pieces_leave_their_neighbours() {
 }
 
 #[test]
+fn s6_7_copies_and_fills_of_many_words_on_the_device_leave_their_neighbours() {
+    for d in open_each("many words") {
+        let whole = |len: u64| d.create_buffer(len + 16).unwrap();
+        // From here on, whole words have a pass of their own, and the ends another.
+        for len in (64 << 10)..=(64 << 10) + 4 {
+            let (x, y) = (whole(len), whole(len));
+            let from = pattern(len + 16, len);
+            x.blit_from(0, &from).unwrap();
+            for (at, to) in (0..4).flat_map(|at| (4..8).map(move |to| (at, to))) {
+                let inner = y.view(to, len).unwrap();
+                y.fill(0xEE).unwrap();
+                copy(&x.view(at, len).unwrap(), &inner).unwrap();
+                let mut wanted = vec![0xEE; len as usize + 16];
+                let into = to as usize..(to + len) as usize;
+                wanted[into.clone()].copy_from_slice(&from[at as usize..(at + len) as usize]);
+                assert!(bytes(&y) == wanted, "{len} bytes from {at} to {to}");
+                inner.fill(7).unwrap();
+                wanted[into].fill(7);
+                assert!(bytes(&y) == wanted, "a fill of {len} bytes at {to}");
+            }
+        }
+    }
+}
+
+#[test]
+fn s6_7_copies_and_fills_of_more_than_a_dispatch_reaches_are_exact() {
+    let Some(d) = open("stretches") else { return };
+    let len = (33 << 20) + 5;
+    let (x, y) = (d.create_buffer(len + 16).unwrap(), d.create_buffer(len + 16).unwrap());
+    let from = pattern(len + 16, 3);
+    x.blit_from(0, &from).unwrap();
+    for (at, to) in [(1, 6), (1, 5)] {
+        let inner = y.view(to, len).unwrap();
+        y.fill(0xEE).unwrap();
+        copy(&x.view(at, len).unwrap(), &inner).unwrap();
+        let framed = |middle: &[u8]| {
+            let ends = [vec![0xEE; to as usize], vec![0xEE; 16 - to as usize]];
+            [&ends[0], middle, &ends[1]].concat()
+        };
+        let wanted = framed(&from[at as usize..(at + len) as usize]);
+        assert!(bytes(&y) == wanted, "{len} bytes from {at} to {to}");
+        inner.fill(7).unwrap();
+        assert!(bytes(&y) == framed(&vec![7; len as usize]), "a fill at {to}");
+    }
+}
+
+#[test]
 fn s6_7_a_copy_between_views_of_one_buffer_leaves_its_neighbours() {
     for d in open_each("views") {
         let x = d.create_buffer(LEN).unwrap();

@@ -51,12 +51,34 @@ impl Place {
 #[derive(Debug)]
 pub(crate) struct Edges {
     move_bytes: OnceLock<Pass>,
+    move_words: OnceLock<Pass>,
     fill_bytes: OnceLock<Pass>,
+    fill_words: OnceLock<Pass>,
     scratch: Buffer,
     /// The multiple that a binding starts at.
     align: u64,
     /// The most bytes that one dispatch works on.
     stretch: u64,
+}
+
+/// What a pass does with the bytes of its destination.
+#[derive(Clone, Copy)]
+enum Job<'a> {
+    /// Takes them from there.
+    Move(&'a Place),
+    /// Sets each to this.
+    Fill(u8),
+}
+
+/// Which words of its destination a pass makes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    /// All, and it keeps the bytes of them that are not the destination's.
+    All,
+    /// The first and the last, in the same way.
+    Ends,
+    /// Those between, which are the destination's alone.
+    Whole,
 }
 
 #[derive(Clone, Debug)]
@@ -82,7 +104,9 @@ impl Edges {
         let bound = limits.max_storage_buffer_binding_size.saturating_sub(2 * align);
         Ok(Self {
             move_bytes: OnceLock::new(),
+            move_words: OnceLock::new(),
             fill_bytes: OnceLock::new(),
+            fill_words: OnceLock::new(),
             scratch,
             align,
             stretch: bound.min(STRETCH_MAX) / WORD * WORD,
@@ -122,6 +146,9 @@ impl Edges {
         let middle = len - head - tail;
         let (from, into) = (src.part(head, middle), dst.part(head, middle));
         to.commands.push(Command::Copy { src: from, dst: into });
+        if head + tail > 0 && src.can_bind() && len <= self.stretch {
+            return self.dispatch(Job::Move(src), dst, Which::Ends, to);
+        }
         if head > 0 {
             self.moved(&src.part(0, head), &dst.part(0, head), to)?;
         }
@@ -134,13 +161,11 @@ impl Edges {
 
     /// Sets every byte of a place.
     pub(crate) fn fill(&self, dst: &Place, byte: u8, to: &mut Encoding<'_>) -> Result<(), Bad> {
-        let whole = dst.offset.is_multiple_of(WORD) && dst.len.is_multiple_of(WORD);
-        if byte == 0 && whole {
+        if byte == 0 && is_whole(dst) {
             to.commands.push(Command::Clear(dst.clone()));
             return Ok(());
         }
-        let value = u32::from_ne_bytes([byte; 4]);
-        self.stretches(dst.len, |at, len| self.dispatch(None, &dst.part(at, len), value, to))
+        self.stretches(dst.len, |at, len| self.pass(Job::Fill(byte), &dst.part(at, len), to))
     }
 
     /// Moves bytes by the pass, from wherever they are.
@@ -149,7 +174,7 @@ impl Edges {
             return self.through_scratch(src, dst, to);
         }
         self.stretches(src.len, |at, len| {
-            self.dispatch(Some(&src.part(at, len)), &dst.part(at, len), 0, to)
+            self.pass(Job::Move(&src.part(at, len)), &dst.part(at, len), to)
         })
     }
 
@@ -191,37 +216,58 @@ impl Edges {
         starts.into_iter().try_for_each(|at| f(at, SCRATCH_BYTES.min(len - at)))
     }
 
-    /// Encodes one dispatch: a fill, or a move where there is a source.
+    /// Encodes a pass over a stretch.
+    fn pass(&self, job: Job<'_>, dst: &Place, to: &mut Encoding<'_>) -> Result<(), Bad> {
+        if dst.len < SPLIT_BYTES {
+            return self.dispatch(job, dst, Which::All, to);
+        }
+        self.dispatch(job, dst, Which::Whole, to)?;
+        if is_whole(dst) { Ok(()) } else { self.dispatch(job, dst, Which::Ends, to) }
+    }
+
+    /// Encodes one dispatch.
     fn dispatch(
         &self,
-        src: Option<&Place>,
+        job: Job<'_>,
         dst: &Place,
-        value: u32,
+        which: Which,
         to: &mut Encoding<'_>,
     ) -> Result<(), Bad> {
-        let pass = match src {
-            Some(_) => made(&self.move_bytes, || pass(to.guarded, "move_bytes"))?,
-            None => made(&self.fill_bytes, || pass(to.guarded, "fill_bytes"))?,
+        let (src, byte) = match job {
+            Job::Move(src) => (Some(src), 0),
+            Job::Fill(byte) => (None, byte),
         };
+        let (cell, entry) = match (job, which) {
+            (Job::Move(_), Which::Whole) => (&self.move_words, "move_words"),
+            (Job::Move(_), _) => (&self.move_bytes, "move_bytes"),
+            (Job::Fill(_), Which::Whole) => (&self.fill_words, "fill_words"),
+            (Job::Fill(_), _) => (&self.fill_bytes, "fill_bytes"),
+        };
+        let pass = made(cell, || pass(to.guarded, entry))?;
         let (words, target_at) = self.bind(dst);
         let (source, source_at) = src.map(|src| self.bind(src)).unzip();
         let len = in_stretch(dst.len);
-        let job = [source_at.unwrap_or(0), target_at, len, value];
-        let job = to.args.put(bytemuck::cast_slice(&job), to.guarded)?;
+        let count = (target_at % 4 + len).div_ceil(4);
+        let (count, skip) = match which {
+            Which::Ends => (2, count - 2),
+            Which::All | Which::Whole => (count, 0),
+        };
+        let value = u32::from_ne_bytes([byte; 4]);
+        let args = [source_at.unwrap_or(0), target_at, len, value, skip];
+        let args = to.args.put(bytemuck::cast_slice(&args), to.guarded)?;
         let entry = |binding, resource| BindGroupEntry { binding, resource };
         let mut entries = vec![
             entry(0, BindingResource::Buffer(words)),
-            entry(1, BindingResource::Buffer(bound(&job))),
+            entry(1, BindingResource::Buffer(bound(&args))),
         ];
         entries.extend(source.map(|source| entry(2, BindingResource::Buffer(source))));
         let ask = BindGroupDescriptor { label: None, layout: &pass.layout, entries: &entries };
         let group = to.guarded.device.create_bind_group(&ask);
-        let words = (target_at % 4 + len).div_ceil(4);
         to.commands.push(Command::Pass {
             label: Arc::clone(&pass.label),
             pipeline: pass.pipeline.clone(),
             group: Some(group),
-            counts: [words.div_ceil(GROUP), 1, 1],
+            counts: [count.div_ceil(GROUP), 1, 1],
         });
         Ok(())
     }
@@ -240,6 +286,11 @@ impl Edges {
 pub(crate) fn bound(place: &Place) -> BufferBinding<'_> {
     let size = NonZeroU64::new(place.len);
     BufferBinding { buffer: &place.buffer, offset: place.offset, size }
+}
+
+/// Whether the bytes of a place are whole words.
+fn is_whole(place: &Place) -> bool {
+    place.offset.is_multiple_of(WORD) && place.len.is_multiple_of(WORD)
 }
 
 fn in_stretch(bytes: u64) -> u32 {
@@ -271,6 +322,10 @@ pub(crate) const WORD: u64 = 4;
 const GROUP: u32 = 256;
 /// The most bytes one dispatch reaches: 65,535 groups of 256 words are just below 64 MiB.
 const STRETCH_MAX: u64 = 32 << 20;
+/// The least bytes whose whole words have a dispatch of their own, which reads none of them and
+/// asks of none what belongs to it: on a software GPU, from here on that is worth more than a
+/// dispatch costs.
+const SPLIT_BYTES: u64 = 64 << 10;
 const SCRATCH_BYTES: u64 = 1 << 20;
 /// The words around the bytes come along.
 const SCRATCH_LEN: u64 = SCRATCH_BYTES + 2 * WORD;

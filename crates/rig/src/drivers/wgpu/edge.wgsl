@@ -1,11 +1,14 @@
 // Moves and fills of any bytes. WebGPU's own copies move whole words at whole words; here each
-// invocation makes one word of the destination, and keeps the bytes of it that lie outside.
+// invocation makes one word of the destination. Some keep the bytes of it that lie outside; those
+// that make words which lie inside neither read the destination nor ask.
 
 struct Job {
     source_at: u32,
     target_at: u32,
     len: u32,
     value: u32,
+    // The words that are left out behind the first one.
+    skip: u32,
 }
 
 @group(0) @binding(0) var<storage, read_write> words: array<u32>;
@@ -26,17 +29,42 @@ fn put(word: u32, value: u32) {
     words[word] = (words[word] & ~mask) | (value & mask);
 }
 
+// The word of an invocation, of all that have some of the job's bytes.
+fn word_of(index: u32) -> u32 {
+    return job.target_at / 4u + index + select(0u, job.skip, index > 0u);
+}
+
+// The word of an invocation, of those that have none but the job's bytes.
+fn whole_word_of(index: u32) -> u32 {
+    return (job.target_at + 3u) / 4u + index;
+}
+
+// Puts a word together of two that follow each other, from that byte of the first on.
+fn joined(low: u32, high: u32, at: u32) -> u32 {
+    let shift = 8u * (at & 3u);
+    // In two steps, since all of the upper word goes where nothing is shifted.
+    return (low >> shift) | ((high << 1u) << (31u - shift));
+}
+
 @compute @workgroup_size(256)
 fn fill_bytes(@builtin(global_invocation_id) id: vec3<u32>) {
-    let word = job.target_at / 4u + id.x;
+    let word = word_of(id.x);
     if word * 4u < job.target_at + job.len {
         put(word, job.value);
     }
 }
 
 @compute @workgroup_size(256)
+fn fill_words(@builtin(global_invocation_id) id: vec3<u32>) {
+    let word = whole_word_of(id.x);
+    if word < (job.target_at + job.len) / 4u {
+        words[word] = job.value;
+    }
+}
+
+@compute @workgroup_size(256)
 fn move_bytes(@builtin(global_invocation_id) id: vec3<u32>) {
-    let word = job.target_at / 4u + id.x;
+    let word = word_of(id.x);
     if word * 4u >= job.target_at + job.len {
         return;
     }
@@ -44,13 +72,17 @@ fn move_bytes(@builtin(global_invocation_id) id: vec3<u32>) {
     // word's may lie before the source's start.
     let at = job.source_at + word * 4u + 4u - job.target_at;
     let first = at / 4u;
-    let shift = 8u * (at & 3u);
-    var value = 0u;
-    if first > 0u {
-        value = source[first - 1u] >> shift;
+    let low = select(0u, source[max(first, 1u) - 1u], first > 0u);
+    let high = source[min(first, arrayLength(&source) - 1u)];
+    put(word, joined(low, high, at));
+}
+
+@compute @workgroup_size(256)
+fn move_words(@builtin(global_invocation_id) id: vec3<u32>) {
+    let word = whole_word_of(id.x);
+    if word < (job.target_at + job.len) / 4u {
+        let at = job.source_at + word * 4u - job.target_at;
+        // Where the source ends before the second, nothing of that is taken.
+        words[word] = joined(source[at / 4u], source[at / 4u + 1u], at);
     }
-    if shift > 0u && first < arrayLength(&source) {
-        value |= source[first] << (32u - shift);
-    }
-    put(word, value);
 }
