@@ -67,7 +67,7 @@ impl Device {
     ///
     /// Those of [`Device::wait_async`].
     pub fn wait(&self, value: u64) -> Result<()> {
-        if self.wait_now(value)? { Ok(()) } else { wait::block_on(self.wait_async(value)) }
+        if self.wait_now(value)? { Ok(()) } else { wait::block_on(self.wait_on(value)) }
     }
 
     /// Closes the device like [`Device::close_async`], and blocks meanwhile.

@@ -168,11 +168,13 @@ impl Device {
     /// - `Misuse`: the value was not submitted, or the driver found its work wrong later (S8.8).
     /// - `Lost`: the device is lost, however old the value is.
     pub async fn wait_async(&self, value: u64) -> Result<()> {
-        if !self.wait_now(value)? {
-            wait::reach(&self.owner, value).await?;
-            self.check_reached(value)?;
-        }
-        Ok(())
+        if self.wait_now(value)? { Ok(()) } else { self.wait_on(value).await }
+    }
+
+    /// Goes on where [`Device::wait_now`] found the value unreached.
+    pub(crate) async fn wait_on(&self, value: u64) -> Result<()> {
+        wait::reach_on(&self.owner, value).await?;
+        self.check_reached(value)
     }
 
     /// Answers whether a value is reached, which then was all of the wait.

@@ -135,12 +135,17 @@ pub(crate) async fn answer<T>(
 /// Waits until a value is reached; Lost if it never will be.
 pub(crate) async fn reach(owner: &Arc<Owner>, value: u64) -> Result<()> {
     life::look(owner);
+    reach_on(owner, value).await
+}
+
+/// Goes on with a wait for a value whose device was just looked at.
+pub(crate) async fn reach_on(owner: &Arc<Owner>, value: u64) -> Result<()> {
     match owner.track.fate(value) {
         Fate::Reached => Ok(()),
         Fate::Unreached => {
             let begun = profile::begin();
             let _waits = Waits::start(owner);
-            let waited = Reach { owner, value, committed: false }.await;
+            let waited = Reach { owner, value, begun: false }.await;
             let value = Some(value);
             profile::end(begun, What::Wait, owner.id, |event| Event { value, ..event });
             waited
@@ -182,7 +187,8 @@ impl Drop for Waits<'_> {
 struct Reach<'a> {
     owner: &'a Arc<Owner>,
     value: u64,
-    committed: bool,
+    /// Whether it was polled before, and committed its device then.
+    begun: bool,
 }
 
 impl Future for Reach<'_> {
@@ -198,21 +204,21 @@ impl Future for Reach<'_> {
                 Fate::Undone | Fate::Dropped => Poll::Ready(Err(life::lost(owner))),
             }
         };
-        if let Poll::Ready(answer) = look() {
+        // Whoever began the wait has just looked.
+        if !std::mem::replace(&mut self.begun, true) {
+            commit(owner, value)?;
+        } else if let Poll::Ready(answer) = look() {
             return Poll::Ready(answer);
         }
-        if !std::mem::replace(&mut self.committed, true) {
-            commit(owner, value)?;
-        }
-        let blocking = is_blocking() && owner.facts.may_block;
         owner.wakers.register(cx.waker());
-        if blocking {
+        if is_blocking() && owner.facts.may_block {
+            // The driver looks by itself before it sleeps; a look may cost as much as the wait.
             SLEEP.set(Some((Arc::clone(owner), value)));
-        } else {
-            life::InFlight::new(owner)?.driver().wake_at(value, cx.waker());
-            tick::arm(owner);
-            tick::poke();
+            return Poll::Pending;
         }
+        life::InFlight::new(owner)?.driver().wake_at(value, cx.waker());
+        tick::arm(owner);
+        tick::poke();
         let answer = look();
         if answer.is_ready() {
             // Reached just before the waker was there: nobody keeps the tick awake for it.
