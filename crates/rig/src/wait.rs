@@ -28,8 +28,13 @@ use std::thread::Thread;
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let _blocking = Blocking::enter();
+    SLEEP.take();
     if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         return output;
+    }
+    // A sleep in a driver ends without a waker.
+    if let Some((owner, value)) = SLEEP.take() {
+        block(&owner, value);
     }
     let waker = THREAD.with(Waker::clone);
     let mut context = Context::from_waker(&waker);

@@ -10,12 +10,11 @@
 //! order of submissions is kept by a lock that its thread can take again; what waits has a leaf
 //! lock of its own, under which nothing is called.
 
-use crate::driver::{Fault, Refusal};
+use crate::driver::{Fault, HandOver};
 use crate::drivers::wgpu::guarded::Guarded;
 use crate::drivers::wgpu::line::Line;
 use crate::drivers::wgpu::work::{Encoded, Encoder};
 use crate::sync::{Mutex, now_ns};
-use ::wgpu::SubmissionIndex;
 use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
 use std::time::Duration;
 
@@ -112,16 +111,16 @@ impl Batch {
             waiting.sending = Some(waiting.last);
             (std::mem::take(&mut waiting.values), waiting.last)
         };
-        let sent = through.submit(values);
+        let sent = through.encoder.submit_all(values, through.guarded);
         self.waiting.lock().sending = None;
         match sent {
             Ok(index) => {
                 through.line.handed_over(last, index, through.guarded);
                 Ok(())
             }
-            Err(Refusal::Fault(fault)) => Err(fault),
-            Err(Refusal::Rejected(why)) => {
-                Err(through.guarded.lose(&format!("values could not be submitted: {why}")))
+            Err(HandOver::Fault(fault)) => Err(fault),
+            Err(bad) => {
+                Err(through.guarded.lose(&format!("values could not be submitted: {bad:?}")))
             }
         }
     }
@@ -151,8 +150,8 @@ impl Batch {
                 through.line.handed_over(last, index, through.guarded);
                 Ok(())
             }
-            Err(Refusal::Fault(fault)) => Err(fault),
-            Err(Refusal::Rejected(why)) => Err(through.guarded.lose(&why)),
+            Err(HandOver::Fault(fault)) => Err(fault),
+            Err(bad) => Err(through.guarded.lose(&format!("no work was submitted: {bad:?}"))),
         }
     }
 
@@ -160,16 +159,6 @@ impl Batch {
     pub(crate) fn stop(&self) {
         let dropped = std::mem::take(&mut *self.waiting.lock());
         drop(dropped);
-    }
-}
-
-impl Through<'_> {
-    /// Submits values behind the arguments that they use.
-    pub(crate) fn submit(
-        &self,
-        values: impl IntoIterator<Item = Encoded>,
-    ) -> Result<SubmissionIndex, Refusal> {
-        self.encoder.submit(values, self.guarded)
     }
 }
 

@@ -7,7 +7,7 @@
 
 use crate::driver::Native;
 use crate::drivers::wgpu::edge::Place;
-use crate::drivers::wgpu::guarded::{Bad, Guarded};
+use crate::drivers::wgpu::guarded::Guarded;
 use crate::drivers::wgpu::work::encode_native;
 use ::wgpu::wgt::BufferTransition;
 use ::wgpu::{
@@ -69,12 +69,10 @@ impl Commands {
     }
 
     /// Finishes them alone.
-    pub(crate) fn finish(&self, guarded: &Guarded) -> Result<CommandBuffer, Bad> {
-        guarded.scoped(|| {
-            let mut encoder = encoder(guarded);
-            self.record(&mut encoder);
-            encoder.finish()
-        })
+    pub(crate) fn finish(&self, guarded: &Guarded) -> CommandBuffer {
+        let mut encoder = encoder(guarded);
+        self.record(&mut encoder);
+        encoder.finish()
     }
 }
 

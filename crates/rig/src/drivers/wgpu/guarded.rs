@@ -7,7 +7,7 @@
 //! device that the program destroys may still run what it took. Any thread may call anything; no
 //! lock is held.
 
-use crate::driver::{Fault, HandOver, Refusal};
+use crate::driver::{Fault, HandOver};
 use crate::sync::{AtomicU64, BoxFuture, Mutex, Ordering, now_ns};
 use ::wgpu::{
     Buffer, BufferDescriptor, BufferUsages, CommandBuffer, Device, Error, ErrorFilter, MapMode,
@@ -91,14 +91,26 @@ impl Guarded {
     pub(crate) fn submit(
         &self,
         work: impl IntoIterator<Item = CommandBuffer>,
-    ) -> Result<SubmissionIndex, Refusal> {
-        let submit = || self.scoped(|| self.queue.submit(work));
-        match catch_unwind(AssertUnwindSafe(submit)) {
-            Ok(Ok(index)) => Ok(index),
-            Ok(Err(Bad::Wrong(why))) => Err(Refusal::Rejected(why)),
+    ) -> Result<SubmissionIndex, HandOver> {
+        self.submit_made(|| Ok(work))
+    }
+
+    /// Makes work and submits it. wgpu runs nothing of commands that it finds wrong, so that all of
+    /// it can have one scope, which costs as much as a few commands.
+    pub(crate) fn submit_made<I: IntoIterator<Item = CommandBuffer>>(
+        &self,
+        make: impl FnOnce() -> Result<I, Bad>,
+    ) -> Result<SubmissionIndex, HandOver> {
+        let submitted = self.scoped(|| {
+            make().map(|work| catch_unwind(AssertUnwindSafe(|| self.queue.submit(work))))
+        });
+        match submitted {
+            Ok(Ok(Ok(index))) => Ok(index),
+            Ok(Ok(Err(panic))) => Err(HandOver::Fault(self.lose(&text_of(&*panic)))),
+            Ok(Err(bad)) => Err(bad.answer()),
+            Err(Bad::Wrong(why)) => Err(HandOver::Rejected(why)),
             // wgpu ends a device that has no room for its own commands.
-            Ok(Err(Bad::Room { .. })) => Err(Refusal::Fault(self.lose("no room to submit work"))),
-            Err(panic) => Err(Refusal::Fault(self.lose(&text_of(&*panic)))),
+            Err(Bad::Room { .. }) => Err(HandOver::Fault(self.lose("no room to submit work"))),
         }
     }
 

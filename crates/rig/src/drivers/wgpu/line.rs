@@ -6,7 +6,7 @@
 //! poll for what is not complete must wait ([`Guarded::poll`]). Any thread may call anything; one
 //! leaf lock, under which nothing is polled and nobody is woken.
 
-use crate::driver::{Fault, Refusal};
+use crate::driver::{Fault, HandOver};
 use crate::drivers::wgpu::guarded::{Guarded, Verdict};
 use crate::drivers::wgpu::poll::Asked;
 use crate::sync::{AtomicU64, Mutex, Ordering};
@@ -106,7 +106,7 @@ impl Line {
     fn check_after(&self, guarded: &Guarded) -> Result<(), Fault> {
         guarded.check()?;
         match self.shows_lost_as_done.then(|| guarded.submit(None)) {
-            Some(Err(Refusal::Fault(fault))) => Err(fault),
+            Some(Err(HandOver::Fault(fault))) => Err(fault),
             _ => Ok(()),
         }
     }

@@ -52,10 +52,9 @@ mod work;
 use crate::bytes::HostBytes;
 use crate::driver::{
     Access, Addressed, Alloc, Ask, Code, Driver, Facts, Fault, HandOver, Import, Lent as Object,
-    Load, Producer, Queue, Refusal, Region, Stopped, Work,
+    Load, Producer, Queue, Region, Stopped, Work,
 };
 use crate::drivers::wgpu::adapter::shares_memory;
-use crate::drivers::wgpu::args::Followed;
 use crate::drivers::wgpu::batch::{Batch, Through};
 use crate::drivers::wgpu::edge::{INTERNAL_BYTES, WORD};
 use crate::drivers::wgpu::guarded::Guarded;
@@ -200,24 +199,20 @@ impl Gpu {
         if !waits && let Err(fault) = self.batch.send(self.through()) {
             return HandOver::Fault(fault);
         }
-        let followed = if waits { Followed::Yes } else { Followed::No };
-        let encoded = match self.encoder.encode(work, &self.table, followed, &self.guarded) {
-            Ok(encoded) => encoded,
-            Err(bad) => return bad.answer(),
-        };
         if waits {
-            return match self.batch.add(value, encoded, self.through()) {
-                Ok(()) => HandOver::Done,
-                Err(fault) => HandOver::Fault(fault),
+            let encoded = match self.encoder.encode(work, &self.table, &self.guarded) {
+                Ok(encoded) => encoded,
+                Err(bad) => return bad.answer(),
             };
+            let added = self.batch.add(value, encoded, self.through());
+            return added.map_or_else(HandOver::Fault, |()| HandOver::Done);
         }
-        match self.through().submit(encoded) {
+        match self.encoder.submit(work, &self.table, &self.guarded) {
             Ok(index) => {
                 self.line.handed_over(value, index, &self.guarded);
                 HandOver::Done
             }
-            Err(Refusal::Rejected(why)) => HandOver::Rejected(why),
-            Err(Refusal::Fault(fault)) => HandOver::Fault(fault),
+            Err(bad) => bad,
         }
     }
 }

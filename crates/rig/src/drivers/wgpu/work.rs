@@ -3,7 +3,7 @@
 //! All of them are made before any is recorded or submitted, so work that is wrong leaves nothing
 //! behind. One hand-over at a time does this; what it uses is its own.
 
-use crate::driver::{Access, Native, Op, Refusal, Span, Work};
+use crate::driver::{Access, HandOver, Native, Op, Span, Work};
 use crate::drivers::slab::Slab;
 use crate::drivers::wgpu::args::{Args, Followed};
 use crate::drivers::wgpu::commands::{Command, Commands, encoder};
@@ -119,51 +119,12 @@ impl Encoder {
         })
     }
 
-    /// Submits values behind the arguments that they use.
-    pub(crate) fn submit(
-        &self,
-        values: impl IntoIterator<Item = Encoded>,
-        guarded: &Guarded,
-    ) -> Result<SubmissionIndex, Refusal> {
-        // Recorded inside the submission's own scope: one scope costs more than most commands.
-        let commands = std::iter::once_with(|| self.record(values, guarded)).flatten();
-        guarded.submit(commands)
-    }
-
-    fn record(
-        &self,
-        values: impl IntoIterator<Item = Encoded>,
-        guarded: &Guarded,
-    ) -> Vec<CommandBuffer> {
-        let mut args = self.args.lock();
-        let mut open = None;
-        if !args.is_empty() {
-            args.record(open.get_or_insert_with(|| encoder(guarded)));
-        }
-        drop(args);
-        let mut finished = Vec::new();
-        for value in values {
-            match value {
-                Encoded::Sure(commands) => {
-                    commands.record(open.get_or_insert_with(|| encoder(guarded)));
-                }
-                Encoded::Alone(commands) => {
-                    finished.extend(open.take().map(CommandEncoder::finish));
-                    finished.push(commands);
-                }
-            }
-        }
-        finished.extend(open.map(CommandEncoder::finish));
-        finished
-    }
-
-    /// Makes the commands of a value, and all that its submission needs room for; none where it has
-    /// no parts.
+    /// Makes a value's commands, with all that its submission needs room for, for a batch; none
+    /// where it has no parts.
     pub(crate) fn encode(
         &self,
         work: &Work<'_>,
         table: &Table,
-        followed: Followed,
         guarded: &Guarded,
     ) -> Result<Option<Encoded>, Bad> {
         if work.parts.is_empty() {
@@ -172,23 +133,64 @@ impl Encoder {
         let mut args = self.args.lock();
         let before = args.mark();
         let made = guarded.scoped(|| {
-            let mut commands = Commands::default();
-            let mut to = Encoding { guarded, commands: &mut commands, args: &mut args };
-            let mut parts = work.parts.iter();
-            parts.try_for_each(|part| self.part(&part.op, work.spans, table, &mut to))?;
-            commands.show(imported(work.spans, table));
-            args.provide(followed, guarded)?;
-            Ok(commands)
+            let commands = self.commands(work, table, &mut args, guarded)?;
+            args.provide(Followed::Yes, guarded)?;
+            Ok(match commands.is_sure() {
+                true => Encoded::Sure(commands),
+                false => Encoded::Alone(commands.finish(guarded)),
+            })
         });
         // What a part said of itself is clearer than what wgpu made of it.
-        let encoded = made.unwrap_or_else(Err).and_then(|commands| match commands.is_sure() {
-            true => Ok(Encoded::Sure(commands)),
-            false => commands.finish(guarded).map(Encoded::Alone),
-        });
+        let encoded = made.unwrap_or_else(Err);
         if encoded.is_err() {
             args.back_to(before);
         }
         encoded.map(Some)
+    }
+
+    /// Makes a value's commands and submits them. Nothing waits to be submitted before it.
+    pub(crate) fn submit(
+        &self,
+        work: &Work<'_>,
+        table: &Table,
+        guarded: &Guarded,
+    ) -> Result<SubmissionIndex, HandOver> {
+        if work.parts.is_empty() {
+            return guarded.submit(None);
+        }
+        let mut args = self.args.lock();
+        let before = args.mark();
+        let submitted = guarded.submit_made(|| {
+            let commands = self.commands(work, table, &mut args, guarded)?;
+            args.provide(Followed::No, guarded)?;
+            Ok(recorded([Encoded::Sure(commands)], &mut args, guarded))
+        });
+        args.back_to(before);
+        submitted
+    }
+
+    /// Submits values that were encoded before.
+    pub(crate) fn submit_all(
+        &self,
+        values: Vec<Encoded>,
+        guarded: &Guarded,
+    ) -> Result<SubmissionIndex, HandOver> {
+        guarded.submit_made(|| Ok(recorded(values, &mut self.args.lock(), guarded)))
+    }
+
+    fn commands(
+        &self,
+        work: &Work<'_>,
+        table: &Table,
+        args: &mut Args,
+        guarded: &Guarded,
+    ) -> Result<Commands, Bad> {
+        let mut commands = Commands::default();
+        let mut to = Encoding { guarded, commands: &mut commands, args };
+        let mut parts = work.parts.iter();
+        parts.try_for_each(|part| self.part(&part.op, work.spans, table, &mut to))?;
+        commands.show(imported(work.spans, table));
+        Ok(commands)
     }
 
     fn part(
@@ -265,6 +267,32 @@ impl Encoder {
         }
         Ok(Place { buffer, offset: span.offset, len: span.len })
     }
+}
+
+/// Records values behind the arguments that they use.
+fn recorded(
+    values: impl IntoIterator<Item = Encoded>,
+    args: &mut Args,
+    guarded: &Guarded,
+) -> Vec<CommandBuffer> {
+    let mut open = None;
+    if !args.is_empty() {
+        args.record(open.get_or_insert_with(|| encoder(guarded)));
+    }
+    let mut finished = Vec::new();
+    for value in values {
+        match value {
+            Encoded::Sure(commands) => {
+                commands.record(open.get_or_insert_with(|| encoder(guarded)));
+            }
+            Encoded::Alone(commands) => {
+                finished.extend(open.take().map(CommandEncoder::finish));
+                finished.push(commands);
+            }
+        }
+    }
+    finished.extend(open.map(CommandEncoder::finish));
+    finished
 }
 
 /// Returns the host memory that work writes.
