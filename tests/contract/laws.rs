@@ -89,27 +89,6 @@ pub(crate) fn s1_7_memory_is_shown_only_where_the_host_always_addresses_it(open:
     bench.free(region);
 }
 
-pub(crate) fn s10_3_threads_allocate_and_free_beside_each_other(open: Open<'_>) {
-    let driver = open();
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                for round in 1..200 {
-                    let ask = Ask { kind: Kind::Device, len_bytes: round * 64, paged: false };
-                    let Alloc::Ready(region) = driver.alloc(ask) else { panic!("it fits") };
-                    if let Some(bytes) = driver.bytes(region) {
-                        bytes.fill_mixed(round as u8);
-                        let mut seen = [0];
-                        bytes.copy_out(ask.len_bytes - 1, &mut seen);
-                        assert_eq!(seen, [round as u8]);
-                    }
-                    driver.free(region);
-                }
-            });
-        }
-    });
-}
-
 /// Mappings.
 pub(crate) fn s4_7_mapped_host_memory_is_the_same_bytes(open: Open<'_>) {
     let bench = Bench::new(open);
@@ -174,19 +153,26 @@ pub(crate) fn s8_1_the_parts_of_a_value_run_in_their_order(open: Open<'_>) {
 }
 
 pub(crate) fn s6_7_copies_are_byte_exact(open: Open<'_>) {
+    const LENS: usize = 18;
     let bench = Bench::new(open);
-    let (a, b) = (bench.alloc(64), bench.alloc(64));
+    // Each length has a place of its own, so that one value copies them all.
+    let (a, b) = (bench.alloc(64), bench.alloc(64 * LENS as u64));
     let from = pattern(64, 3);
     bench.put(a, 0, &from);
     for at in 0..8_usize {
         for to in 0..8_usize {
-            for len in 0..=17_usize {
-                let spans = [span(a, at as u64, len as u64), write(b, to as u64, len as u64)];
-                bench.hand_over(&[fill(0, 0xEE)], &[write(b, 0, 64)]);
-                bench.run(&[copy(0, 1)], &spans);
+            let spans = |len: usize| {
+                let (offset, len) = ((64 * len + to) as u64, len as u64);
+                [span(a, at as u64, len), write(b, offset, len)]
+            };
+            let copies = (0..LENS).map(|len| copy(2 * len, 2 * len + 1));
+            bench.hand_over(&[fill(0, 0xEE)], &[write(b, 0, 64 * LENS as u64)]);
+            bench.run(&copies.collect::<Vec<_>>(), &(0..LENS).flat_map(spans).collect::<Vec<_>>());
+            let found = bench.get(b, 0, 64 * LENS as u64);
+            for (len, found) in found.chunks(64).enumerate() {
                 let mut expected = vec![0xEE; 64];
                 expected[to..to + len].copy_from_slice(&from[at..at + len]);
-                assert_eq!(bench.get(b, 0, 64), expected, "{len} bytes from {at} to {to}");
+                assert_eq!(found, expected, "{len} bytes from {at} to {to}");
             }
         }
     }
@@ -195,16 +181,20 @@ pub(crate) fn s6_7_copies_are_byte_exact(open: Open<'_>) {
 }
 
 pub(crate) fn s6_7_fills_are_byte_exact(open: Open<'_>) {
+    const LENS: usize = 18;
     let bench = Bench::new(open);
-    let a = bench.alloc(64);
+    let a = bench.alloc(64 * LENS as u64);
     for offset in 0..9_usize {
-        for len in 0..=17_usize {
-            let from = pattern(64, len as u64);
-            bench.put(a, 0, &from);
-            bench.run(&[fill(0, 0xA5)], &[write(a, offset as u64, len as u64)]);
-            let mut expected = from;
+        let from = pattern(64 * LENS as u64, offset as u64);
+        bench.put(a, 0, &from);
+        let fills: Vec<Part> = (0..LENS).map(|len| fill(len, 0xA5)).collect();
+        let spans = (0..LENS).map(|len| write(a, (64 * len + offset) as u64, len as u64));
+        bench.run(&fills, &spans.collect::<Vec<_>>());
+        let found = bench.get(a, 0, 64 * LENS as u64);
+        for (len, found) in found.chunks(64).enumerate() {
+            let mut expected = from[64 * len..64 * (len + 1)].to_vec();
             expected[offset..offset + len].fill(0xA5);
-            assert_eq!(bench.get(a, 0, 64), expected, "{len} bytes at {offset}");
+            assert_eq!(found, expected, "{len} bytes at {offset}");
         }
     }
     bench.free(a);

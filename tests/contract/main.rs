@@ -10,6 +10,7 @@ mod device;
 mod knobs;
 mod laws;
 mod scripted;
+mod threads;
 
 use rig::driver::{Addressed, Driver};
 use rig::drivers::{host, memory};
@@ -19,10 +20,13 @@ use std::sync::Arc;
 /// Makes a module of tests: each law on one driver.
 macro_rules! suite {
     ($name:ident, $open:expr, [$($law:ident),* $(,)?]) => {
+        suite!($name, laws, $open, [$($law),*]);
+    };
+    ($name:ident, $laws:ident, $open:expr, [$($law:ident),* $(,)?]) => {
         mod $name {
             $(#[test]
             fn $law() {
-                crate::laws::$law(&$open);
+                crate::$laws::$law(&$open);
             })*
         }
     };
@@ -103,7 +107,6 @@ suite!(
         s9_11_paged_memory_starts_on_a_page,
         s10_3_a_size_that_cannot_be_is_refused_and_changes_nothing,
         s1_7_memory_is_shown_only_where_the_host_always_addresses_it,
-        s10_3_threads_allocate_and_free_beside_each_other,
         s8_2_code_of_another_driver_is_rejected,
         s9_6_after_the_stop_the_device_settles_and_takes_its_memory_back,
     ]
@@ -113,5 +116,21 @@ device!(on_plain, crate::open_plain);
 device!(on_addressed, crate::open_addressed);
 device!(on_lazy, crate::open_lazy);
 device!(on_mapped, crate::open_mapped);
-suite!(threads_on_memory, crate::open_memory, [s10_3_threads_allocate_and_free_beside_each_other]);
-suite!(threads_on_scripted, crate::open_plain, [s10_3_threads_allocate_and_free_beside_each_other]);
+suite!(
+    threads_on_host,
+    threads,
+    crate::open_host,
+    [s10_3_threads_allocate_and_free_beside_each_other]
+);
+suite!(
+    threads_on_memory,
+    threads,
+    crate::open_memory,
+    [s10_3_threads_allocate_and_free_beside_each_other]
+);
+suite!(
+    threads_on_scripted,
+    threads,
+    crate::open_plain,
+    [s10_3_threads_allocate_and_free_beside_each_other]
+);

@@ -35,7 +35,6 @@ macro_rules! device {
                 s4_2_regions_of_every_size_keep_their_bytes_apart,
                 s7_6_transfer_memory_is_readied_a_way_at_a_time_and_again_does_nothing,
                 s1_7_memory_is_shown_only_where_the_host_always_addresses_it,
-                s10_3_threads_allocate_and_free_beside_each_other,
                 s4_7_mapped_host_memory_is_the_same_bytes,
                 s2_4_values_are_reached_in_order_and_the_word_never_falls,
                 s2_5_a_later_value_sees_what_an_earlier_one_wrote,
@@ -78,6 +77,19 @@ device!(mapped, crate::contract::open_mapped);
 device!(importing, crate::contract::open_importing);
 device!(batching, crate::contract::open_batching);
 device!(on_gl, crate::found::driver_on_gl);
+
+#[test]
+fn s10_3_threads_allocate_and_free_beside_each_other() {
+    let opens =
+        [open_apart, open_mapped, open_importing, open_batching, crate::found::driver_on_gl];
+    for open in opens {
+        if let Some(driver) = open() {
+            crate::thread_law::s10_3_threads_allocate_and_free_beside_each_other(&|| {
+                driver.clone()
+            });
+        }
+    }
+}
 
 #[test]
 fn s8_1_a_launch_runs_its_wgsl_with_its_buffers_and_arguments() {

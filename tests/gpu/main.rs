@@ -26,5 +26,7 @@ mod pending;
 mod process;
 mod room;
 mod small;
+#[path = "../contract/threads.rs"]
+mod thread_law;
 mod threads;
 mod vectors;

@@ -11,3 +11,4 @@ import "./gpu.test.mjs";
 import "./collector.test.mjs";
 import "./instances.test.mjs";
 import "./alone.test.mjs";
+import "./laws.test.mjs";

@@ -30,7 +30,9 @@ export async function worldOf(webgpu, tell = console.log) {
     tell(`no GPU: ${e.message}`);
     return null;
   });
-  return { rig, init, RigError, gpu, open, gpuDevice, adopted, copy, complaints };
+  // Whether wasm can be suspended until a promise settles.
+  const suspends = "Suspending" in WebAssembly;
+  return { rig, init, RigError, gpu, open, gpuDevice, adopted, copy, complaints, suspends };
 }
 
 /** Listens to every GPU device of the page for errors that nobody captured. */

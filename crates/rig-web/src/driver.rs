@@ -224,8 +224,12 @@ impl Driver for Web {
         }
     }
 
-    fn wake_at(&self, _: u64, waker: &Waker) {
-        self.keep(waker);
+    fn wake_at(&self, value: u64, waker: &Waker) {
+        // What was reached before has no event any more.
+        match self.reached() {
+            Ok(reached) if reached < value => self.keep(waker),
+            _ => waker.wake_by_ref(),
+        }
     }
 
     fn service(&self) -> Result<Option<Duration>, Fault> {

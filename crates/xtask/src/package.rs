@@ -22,8 +22,10 @@ pub(crate) const DEMOS: Step = Step { name: "demos", sum: Sum::Counts, run: demo
 
 fn build(workspace: &Workspace) -> Result<Found, Failure> {
     let target = Target::find(workspace)?;
-    run(target.cargo(workspace, "build").args(["-p", "rig-web", "--profile", "web"]))?;
+    let packages = ["-p", "rig-web", "-p", "rig-web-laws", "--profile", "web"];
+    run(target.cargo(workspace, "build").args(packages))?;
     modules(workspace)?;
+    laws(workspace)?;
     run(workspace.program("node_modules/.bin/esbuild").args(BUNDLE))?;
     // The types are made, then met by a strict program.
     for project in ["crates/rig-web", "tests/web"] {
@@ -41,6 +43,16 @@ fn build(workspace: &Workspace) -> Result<Found, Failure> {
         return Err(note.into());
     }
     Ok(Found { note, ..Found::default() })
+}
+
+/// Puts what a page needs to run the laws of drivers beside its tests.
+fn laws(workspace: &Workspace) -> Result<(), Failure> {
+    run(workspace.program("node_modules/.bin/esbuild").args(LAWS))?;
+    let built = workspace.target("wasm").join("wasm32-unknown-unknown/web/rig_web_laws.wasm");
+    let to = workspace.root.join("tests/web/laws/built/laws.wasm");
+    let copied = std::fs::copy(&built, &to);
+    copied.map_err(|error| format!("{}: {error}", to.display()))?;
+    Ok(())
 }
 
 fn node(workspace: &Workspace) -> Result<Found, Failure> {
@@ -157,4 +169,12 @@ const BUNDLE: [&str; 7] = [
     "--minify",
     "--loader:.wgsl=text",
     "--outfile=dist/rig.js",
+];
+const LAWS: [&str; 6] = [
+    "tests/web/laws/page.ts",
+    "--bundle",
+    "--format=esm",
+    "--target=es2022",
+    "--loader:.wgsl=text",
+    "--outfile=tests/web/laws/built/page.js",
 ];

@@ -125,7 +125,8 @@ const DEBIAN: [&str; 2] = ["rustc-web", "rust-web-src"];
 const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 const DEBIAN_SOURCES: &str = "/usr/lib/rustlib/src/rust/library";
 /// What a browser runs.
-const PACKAGES: &[&[&str]] = &[&["-p", "rig-gpu", "--no-default-features"], &["-p", "rig-web"]];
+const PACKAGES: &[&[&str]] =
+    &[&["-p", "rig-gpu", "--no-default-features"], &["-p", "rig-web", "-p", "rig-web-laws"]];
 
 #[cfg(test)]
 mod targets {
