@@ -1,7 +1,8 @@
-// Runs the tests in headless Firefox, whose WebGPU is on the software Vulkan driver.
+// Runs the tests and the demos in headless Firefox, whose WebGPU is on the software Vulkan driver.
 
 import { launch } from "puppeteer-core";
 import { EXACT_PAGE, isWell, PAGE, PAGE_MS } from "./flags.mjs";
+import { runDemos } from "./runs.mjs";
 import { serve } from "./serve.mjs";
 
 const PREFERENCES = {
@@ -28,6 +29,12 @@ try {
     if (!isWell(await page.evaluate("globalThis.result"))) process.exitCode = 1;
     await page.close();
   }
+  const open = async (url) => {
+    const page = await browser.newPage();
+    await page.goto(url);
+    return page;
+  };
+  if (!isWell(await runDemos(open, true))) process.exitCode = 1;
 } finally {
   await browser.close();
   server.stop();

@@ -1,9 +1,10 @@
-// Runs the tests in WebKit, through WebKitWebDriver and its small browser, on a display that no
-// screen shows. It has no WebGPU: the tests that need it are skipped.
+// Runs the tests and the demos in WebKit, through WebKitWebDriver and its small browser, on a display
+// that no screen shows. It has no WebGPU: the tests that need it are skipped.
 
 import { spawn } from "node:child_process";
 import { createServer } from "node:net";
 import { EXACT_PAGE, isWell, PAGE, PAGE_MS } from "./flags.mjs";
+import { runDemos } from "./runs.mjs";
 import { serve } from "./serve.mjs";
 
 /** A free port of this machine. */
@@ -46,31 +47,43 @@ async function call(url, method, path, body) {
 }
 
 /** Runs a page's tests, and prints what they tell. */
-async function run(url, address) {
-  const { sessionId } = await call(url, "POST", "/session", { capabilities: {} });
-  const session = `/session/${sessionId}`;
-  try {
-    await call(url, "POST", `${session}/timeouts`, { script: PAGE_MS });
-    await call(url, "POST", `${session}/url`, { url: address });
-    for (;;) {
-      const asks = { script: ASKS, args: [] };
-      const [lines, result] = await call(url, "POST", `${session}/execute/async`, asks);
-      for (const line of lines) console.log(line);
-      if (result) return result;
-    }
-  } finally {
-    await call(url, "DELETE", session);
+async function run(session, address) {
+  await session("POST", "/url", { url: address });
+  for (;;) {
+    const [lines, result] = await session("POST", "/execute/async", { script: ASKS, args: [] });
+    for (const line of lines) console.log(line);
+    if (result) return result;
   }
 }
 
-/** Runs a page's tests with variables for the engine. */
-async function runWith(variables, address) {
+/** Opens a page, in which functions can be run. */
+async function open(session, address) {
+  await session("POST", "/url", { url: address });
+  const evaluate = async (f, arg) => {
+    const script = `const [arg, done] = arguments; (${f})(arg).then((v) => done([v]), (e) => done([0, String(e)]));`;
+    const [value, failure] = await session("POST", "/execute/async", { script, args: [arg] });
+    if (failure) throw new Error(failure);
+    return value;
+  };
+  return { evaluate, close: () => session("POST", "/url", { url: "about:blank" }) };
+}
+
+/** Starts the engine with variables, and runs something in a session of it. */
+async function runWith(variables, f) {
   const free = await port();
-  const env = { ...process.env, DISPLAY: shown.name, GDK_BACKEND: "x11", ...variables };
+  const url = `http://127.0.0.1:${free}`;
+  // Of other locales without a country the engine makes a language that its own Intl refuses.
+  const env = { ...process.env, DISPLAY: shown.name, GDK_BACKEND: "x11", LC_ALL: "C", ...variables };
   const driver = spawn(process.argv[2], [`--port=${free}`], { env, stdio: "inherit" });
   try {
-    const result = await run(`http://127.0.0.1:${free}`, address);
-    if (!isWell(result, false)) process.exitCode = 1;
+    const { sessionId } = await call(url, "POST", "/session", { capabilities: {} });
+    const session = (method, path, body) => call(url, method, `/session/${sessionId}${path}`, body);
+    try {
+      await session("POST", "/timeouts", { script: PAGE_MS });
+      if (!isWell(await f(session), false)) process.exitCode = 1;
+    } finally {
+      await session("DELETE", "");
+    }
   } finally {
     driver.kill();
   }
@@ -87,9 +100,10 @@ const ASKS = `
 const server = await serve();
 const shown = await display();
 try {
-  await runWith({}, `${server.url}${PAGE}`);
+  await runWith({}, (session) => run(session, `${server.url}${PAGE}`));
   // Its engine has no call that collects; this one collects again and again.
-  await runWith({ JSC_collectContinuously: "1" }, `${server.url}${EXACT_PAGE}`);
+  await runWith({ JSC_collectContinuously: "1" }, (session) => run(session, `${server.url}${EXACT_PAGE}`));
+  await runWith({}, (session) => runDemos((address) => open(session, address), false));
 } finally {
   shown.server.kill();
   server.stop();

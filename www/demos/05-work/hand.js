@@ -87,7 +87,7 @@ export class HandWork {
     const { size } = this.pixels;
     const back = this.device.createBuffer({ size, usage: USAGE.MAP_READ | USAGE.COPY_DST });
     this.submit((encoder) => encoder.copyBufferToBuffer(this.pixels, 0, back, 0, size));
-    await back.mapAsync(GPUMapMode.READ);
+    await back.mapAsync(MAP_READ);
     const bytes = new Uint8Array(back.getMappedRange()).slice();
     back.destroy();
     return bytes;
@@ -102,6 +102,8 @@ export class HandWork {
   }
 }
 
-const USAGE = GPUBufferUsage;
+/** What buffers are used for: an engine without WebGPU has no names for it. */
+const USAGE = { MAP_READ: 0x1, COPY_SRC: 0x4, COPY_DST: 0x8, UNIFORM: 0x40, STORAGE: 0x80 };
+const MAP_READ = 0x1;
 /** Two fields, two blurs, one picture. */
 const MADE_COUNT = 5;
