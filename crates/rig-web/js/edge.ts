@@ -109,10 +109,10 @@ export class Edges {
     const pipeline = this.#pipeline(src ? "move_bytes" : "fill_bytes");
     const target = this.#bind(dst);
     const source = src && this.#bind(src);
-    const numbers = [source?.at ?? 0, target.at, dst.length, value];
+    const numbers = new Uint32Array([source?.at ?? 0, target.at, dst.length, value, 0]);
     const job = this.#device.createBuffer({
       label: "rig arguments",
-      size: 16,
+      size: numbers.byteLength,
       usage: Usage.UNIFORM,
       mappedAtCreation: true,
     });
