@@ -81,7 +81,7 @@ fn every_step() -> Vec<Step> {
 fn web_steps() -> Vec<Step> {
     // Chromium brings the software GPU that Node's tests run on.
     let engines = [package::CHROMIUM, package::NODE, package::FIREFOX, package::WEBKIT];
-    let tests = engines.into_iter().chain([package::PACKED, package::DEMOS]);
+    let tests = engines.into_iter().chain([package::PAGES, package::PACKED, package::DEMOS]);
     [package::BUILD].into_iter().chain(tests).collect()
 }
 

@@ -15,6 +15,8 @@ pub(crate) const CHROMIUM: Step = Step { name: "chromium", sum: Sum::Counts, run
 pub(crate) const FIREFOX: Step = Step { name: "firefox", sum: Sum::Counts, run: firefox };
 /// Tests the built package in WebKit, which has no WebGPU here.
 pub(crate) const WEBKIT: Step = Step { name: "webkit", sum: Sum::Counts, run: webkit };
+/// Tests what happens to whole pages of Chromium.
+pub(crate) const PAGES: Step = Step { name: "pages", sum: Sum::Counts, run: pages };
 /// Installs the packed package into an empty project, for Node, the compiler and Vite.
 pub(crate) const PACKED: Step = Step { name: "packed", sum: Sum::Counts, run: packed };
 /// Runs the demos in Chromium, from Vite's server and as built.
@@ -64,6 +66,10 @@ fn node(workspace: &Workspace) -> Result<Found, Failure> {
 
 fn chromium(workspace: &Workspace) -> Result<Found, Failure> {
     test_in(workspace, &CHROMIUM_NAMED, "tests/web/chromium.mjs")
+}
+
+fn pages(workspace: &Workspace) -> Result<Found, Failure> {
+    test_in(workspace, &CHROMIUM_NAMED, "tests/web/pages.mjs")
 }
 
 fn packed(workspace: &Workspace) -> Result<Found, Failure> {
