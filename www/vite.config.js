@@ -1,38 +1,50 @@
+import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
+/** Each demo: its name, and the files of its code that its page shows. */
 const DEMOS = {
-  "01-reclamation": "Reclamation",
-  "02-budget": "Budget",
-  "03-stamps": "Stamps",
-  "04-loss": "Loss",
-  "05-work": "Real work",
+  "01-reclamation": { name: "Reclamation", code: ["lanes.js"] },
+  "02-budget": { name: "Budget", code: ["main.js"] },
+  "03-stamps": { name: "Stamps", code: ["main.js"] },
+  "04-loss": { name: "Loss", code: ["main.js", "calls.js"] },
+  "05-work": { name: "Real work", code: ["rig.js", "hand.js"] },
 };
 
-/** Gives every page the same head, and above it the way to the others. */
+/** Gives every page the same head, above it the way to the others, and below it its code. */
 const chrome = {
   name: "chrome",
   transformIndexHtml: {
     order: "pre",
     handler(html, { path }) {
       const root = "../".repeat(path.split("/").length - 2) || "./";
-      const to = (name, text) => {
-        const isHere = path.includes(`/${name}/`);
-        return `<a href="${root}demos/${name}/index.html"${isHere ? ' aria-current="page"' : ""}>${text}</a>`;
-      };
-      const links = Object.entries(DEMOS).map(([name, text]) => to(name, text));
-      const nav = `<a href="${root}index.html">rig</a>${links.join("")}`;
+      const here = Object.keys(DEMOS).find((folder) => path.includes(`/${folder}/`));
+      const links = Object.entries(DEMOS).map(([folder, { name }]) => {
+        const current = folder === here ? ' aria-current="page"' : "";
+        return `<a href="${root}demos/${folder}/index.html"${current}>${name}</a>`;
+      });
+      const children = `<a href="${root}index.html">rig</a>${links.join("")}`;
       const meta = (attrs) => ({ tag: "meta", attrs, injectTo: "head-prepend" });
-      return [
+      const tags = [
         meta({ charset: "utf-8" }),
         meta({ name: "viewport", content: "width=device-width, initial-scale=1" }),
         { tag: "link", attrs: { rel: "icon", href: "data:," }, injectTo: "head" },
         { tag: "link", attrs: { rel: "stylesheet", href: `${root}shared/page.css` }, injectTo: "head" },
-        { tag: "nav", attrs: { "aria-label": "Demos" }, children: nav, injectTo: "body-prepend" },
+        { tag: "nav", attrs: { "aria-label": "Demos" }, children, injectTo: "body-prepend" },
       ];
+      const code = here ? DEMOS[here].code.map((file) => codeOf(here, file)).join("") : "";
+      return { html: html.replace("</main>", () => `${code}</main>`), tags };
     },
   },
 };
+
+/** Returns a file of a demo as a part of its page. */
+function codeOf(folder, file) {
+  const text = readFileSync(here(`demos/${folder}/${file}`), "utf8");
+  const escaped = text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+  const name = `demos/${folder}/${file}`;
+  return `<details><summary>Its code: ${name}</summary><pre tabindex="0" aria-label="${name}"><code>${escaped}</code></pre></details>`;
+}
 
 export default {
   root: here("."),

@@ -2,6 +2,7 @@
 // rig in a module worker and under policies. With a folder as the second argument, it leaves pictures
 // of every page there; with a word as the third, it runs the tests that have it in their names.
 
+import { readFile } from "node:fs/promises";
 import { chromium } from "playwright-core";
 import { build, preview } from "vite";
 import { CANVAS_FLAGS, CHROMIUM_FLAGS, isWell } from "./flags.mjs";
@@ -104,6 +105,26 @@ for (const [name, button] of [["02-budget", "#next"], ["03-stamps", "#next"], ["
     await page.close();
   });
 }
+
+test("a_page_says_why_its_demo_stopped", async ({ open, built }) => {
+  const page = await open("about:blank", { complains: false });
+  await page.route("**/*.wasm", (route) => route.abort());
+  await page.goto(`${built}/demos/03-stamps/index.html`);
+  const told = await page.textContent("[role=alert]");
+  holds(/^This demo stopped: .*its wasm does not load/.test(told), told);
+  await page.close();
+});
+
+test("a_page_shows_its_code_as_it_is", async ({ open, built }) => {
+  const page = await open(`${built}/demos/05-work/index.html?quiet`);
+  for (const file of ["rig.js", "hand.js"]) {
+    const name = `demos/05-work/${file}`;
+    await page.click(`summary:text("${name}")`);
+    const shown = await page.textContent(`pre[aria-label="${name}"]`);
+    equal(shown, await readFile(new URL(`../../www/${name}`, import.meta.url), "utf8"));
+  }
+  await page.close();
+});
 
 test("s13_13_a_module_worker_has_an_instance_of_its_own", async ({ open, plain }) => {
   const page = await open(`${plain}/tests/web/policy.html`);

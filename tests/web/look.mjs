@@ -48,7 +48,7 @@ for (const [name, { path, ready = () => undefined, draws }] of Object.entries(PA
   test(`the_page_${name}_is_whole_and_legible_and_used_by_keyboard_alone`, async ({ open, built, pictures }) => {
     const page = await open(`${built}/${path}`, { draws });
     await ready(page);
-    for (const width of [1280, 390]) {
+    for (const width of [1280, 390, 320]) {
       await page.setViewportSize({ width, height: 900 });
       for (const colorScheme of ["light", "dark"]) {
         await page.emulateMedia({ colorScheme });
