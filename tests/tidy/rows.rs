@@ -45,6 +45,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row { number: 10, files: &["prepare"] },
     Row { number: 10, files: &["submit"] },
     Row { number: 11, files: &["piece"] },
+    Row { number: 11, files: &["share"] },
     Row { number: 11, files: &["copy", "blit"] },
     Row { number: 11, files: &["blocking"] },
     Row { number: 12, files: &["memory", "file", "wgpu", "measure", "embed"] },

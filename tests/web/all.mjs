@@ -8,6 +8,7 @@ import "./memory.test.mjs";
 import "./field.test.mjs";
 import "./faults.test.mjs";
 import "./gpu.test.mjs";
+import "./bytes.test.mjs";
 import "./collector.test.mjs";
 import "./instances.test.mjs";
 import "./alone.test.mjs";

@@ -35,10 +35,11 @@ export class Edges {
     this.#stretch = Math.floor(Math.min(bound, STRETCH_MAX) / WORD) * WORD;
   }
 
-  /** Lets what the last submission needed go; it was submitted. */
-  clear(): void {
-    for (const job of this.#jobs) job.destroy();
+  /** Returns the arguments of the passes encoded since, which are needed until they are submitted. */
+  take(): GPUBuffer[] {
+    const jobs = this.#jobs;
     this.#jobs = [];
+    return jobs;
   }
 
   /** Copies between places of one length. */

@@ -2,10 +2,15 @@
 //
 // The word rises by a mapped fence buffer alone: the promises of work that is done, and those of
 // error scopes, also resolve on a device that is lost. Every event wakes the driver, which looks.
+//
+// What one microtask asks of the library's own buffers goes to the queue together, with its fence.
+// Work that somebody else could tell the order of, or that may be found wrong, goes at once, after
+// what was kept.
 
 import type { Arrays } from "./arrays.js";
 import { Edges, type Place } from "./edge.js";
 import { MapMode, Usage } from "./flags.js";
+import { type Around, Half, type Way } from "./half.js";
 
 /** Answers to "what became of it". */
 const enum Verdict {
@@ -14,11 +19,11 @@ const enum Verdict {
   Refused = 2,
 }
 
-interface Mapped {
-  buffer: GPUBuffer;
-  state: Verdict;
-  /** The number of the mapped range's array, once somebody asked for it. */
-  array: number;
+/** Work on its way to the queue: commands, the ways of halves and the arguments they use. */
+interface Kept {
+  commands: GPUCommandBuffer[];
+  ways: Set<Way>;
+  arguments: GPUBuffer[];
 }
 
 interface Held {
@@ -29,11 +34,9 @@ interface Held {
   /** Whether the program has it. */
   lent: boolean;
   verdict: Verdict;
-  /** Of a half: its length and its two buffers, made when first needed. */
-  length: number;
-  upload: GPUBuffer | null;
-  readback: GPUBuffer | null;
-  map: Mapped | null;
+  /** A half, and the way of it that the host asked for last. */
+  half: Half | null;
+  asked: Way | null;
 }
 
 /** A GPU device. */
@@ -45,7 +48,7 @@ export class Gpu {
   onRejection: (value: number, why: string, label: string) => void = () => undefined;
   readonly #own: boolean;
   readonly #usage: number;
-  readonly #arrays: Arrays;
+  readonly #around: Around;
   readonly #woke: () => void;
   readonly #edges: Edges;
   readonly #buffers = new Map<number, Held>();
@@ -54,6 +57,12 @@ export class Gpu {
   readonly #commands = new Map<number, { encoder: GPUCommandEncoder; label: string }>();
   #encoder: GPUCommandEncoder | null = null;
   #finished: GPUCommandBuffer[] = [];
+  /** Whether what is encoded must not wait for other work on its way to the queue. */
+  #isUrgent = false;
+  /** The ways of halves that it uses. */
+  #ways = new Set<Way>();
+  /** What waits for the end of this microtask. */
+  #kept: Kept = { commands: [], ways: new Set(), arguments: [] };
   #wrong = "";
   /** The label of the commands that are submitted. */
   #label = "";
@@ -70,8 +79,8 @@ export class Gpu {
     this.device = device;
     this.#own = own;
     this.#usage = USAGE | usage;
-    this.#arrays = arrays;
     this.#woke = woke;
+    this.#around = { device, arrays, woke, failed: () => this.#mapFailed() };
     this.#edges = new Edges(device);
     void device.lost.then((info) => this.lose(info.message || info.reason || "lost"));
   }
@@ -103,6 +112,8 @@ export class Gpu {
   lend(number: number): void {
     const held = this.#buffers.get(number);
     if (held) held.lent = true;
+    // What the program submits itself comes after what was asked before.
+    this.#flush();
   }
 
   /** Returns why the work of a value was found wrong; empty where it was not. */
@@ -156,7 +167,7 @@ export class Gpu {
   }
 
   half(length: number): number {
-    return this.#enter({ ...EMPTY, length: Math.min(length, HALF_MAX) });
+    return this.#enter({ ...EMPTY, half: new Half(this.#around, length) });
   }
 
   verdict(number: number): number {
@@ -168,53 +179,35 @@ export class Gpu {
   free(number: number): void {
     const held = this.#buffers.get(number);
     if (!held) return;
-    this.unmap(number);
     this.#buffers.delete(number);
     if (!held.wrapped) held.buffer?.destroy();
-    held.upload?.destroy();
-    held.readback?.destroy();
+    held.half?.destroy();
   }
 
-  map(number: number, write: boolean): number {
+  map(number: number, isWritten: boolean): number {
     const held = this.#buffers.get(number);
-    if (!held) return 1;
-    const buffer = this.#halfBuffer(held, write);
-    if (held.map?.buffer === buffer) return 0;
-    this.unmap(number);
-    const map: Mapped = { buffer, state: Verdict.Pending, array: 0 };
-    held.map = map;
-    buffer.mapAsync(write ? MapMode.WRITE : MapMode.READ).then(
-      () => {
-        map.state = Verdict.There;
-        this.#woke();
-      },
-      () => held.map === map && this.#mapFailed(),
-    );
+    if (!held?.half) return 1;
+    held.asked = held.half.way(isWritten);
+    // A map waits for the work that is on the queue.
+    if (!isWritten && this.#kept.ways.has(held.asked)) this.#flush();
     return 0;
   }
 
   mapped(number: number): number {
-    return this.#buffers.get(number)?.map?.state ?? Verdict.Refused;
+    const way = this.#buffers.get(number)?.asked;
+    if (!way) return Verdict.Refused;
+    return way.ask() ? Verdict.There : Verdict.Pending;
   }
 
   range(number: number): number {
-    const map = this.#buffers.get(number)!.map!;
-    map.array ||= this.#arrays.add(new Uint8Array(map.buffer.getMappedRange()), true);
-    return map.array;
-  }
-
-  unmap(number: number): void {
-    const held = this.#buffers.get(number);
-    if (!held?.map) return;
-    const { array, buffer } = held.map;
-    held.map = null;
-    if (array) this.#arrays.drop(array);
-    buffer.unmap();
+    return this.#buffers.get(number)!.asked!.range();
   }
 
   begin(): void {
     this.#finished = [];
     this.#encoder = null;
+    this.#isUrgent = false;
+    this.#ways = new Set();
     this.device.pushErrorScope("validation");
     this.device.pushErrorScope("out-of-memory");
   }
@@ -235,6 +228,7 @@ export class Gpu {
     const commands = this.#commands.get(number);
     if (!commands) return;
     this.#label = commands.label;
+    this.#isUrgent = true;
     try {
       this.#finished.push(commands.encoder.finish());
     } catch (e) {
@@ -242,14 +236,22 @@ export class Gpu {
     }
   }
 
-  /** Submits what was encoded as a value, or drops it for value 0. */
+  /** Takes what was encoded as a value, or drops it for value 0. */
   end(value: number): number {
     this.#finish();
     const wrong = this.#wrong;
     const isDropped = value === 0 || wrong !== "";
-    if (!isDropped) this.device.queue.submit(this.#finished);
-    this.#edges.clear();
-    this.#finished = [];
+    const work: Kept = { commands: this.#finished, ways: this.#ways, arguments: this.#edges.take() };
+    if (isDropped) {
+      for (const buffer of work.arguments) buffer.destroy();
+    } else if (this.#isUrgent) {
+      this.#flush();
+      this.#submit(work);
+    } else {
+      this.#kept.commands.push(...work.commands);
+      this.#kept.arguments.push(...work.arguments);
+      for (const way of work.ways) this.#kept.ways.add(way);
+    }
     const errors = [this.device.popErrorScope(), this.device.popErrorScope()];
     const label = this.#label;
     [this.#wrong, this.#label] = ["", ""];
@@ -301,6 +303,27 @@ export class Gpu {
     return this.#rejections.get(at) ?? "";
   }
 
+  /** Submits what was kept, and takes the verdict on it. */
+  #flush(): void {
+    const kept = this.#kept;
+    if (kept.commands.length === 0) return;
+    this.#kept = { commands: [], ways: new Set(), arguments: [] };
+    const { device } = this;
+    device.pushErrorScope("validation");
+    device.pushErrorScope("out-of-memory");
+    this.#submit(kept);
+    const errors = [device.popErrorScope(), device.popErrorScope()];
+    for (const error of errors) this.judge(error, this.#submitted, "");
+  }
+
+  #submit({ commands, ways, arguments: spent }: Kept): void {
+    // Work on the queue finds nothing mapped; the host finds it mapped again behind the work.
+    for (const way of ways) way.unmap();
+    this.device.queue.submit(commands);
+    for (const way of ways) way.map();
+    for (const buffer of spent) buffer.destroy();
+  }
+
   #fence(): void {
     this.#isFencing = false;
     const value = this.#submitted;
@@ -318,7 +341,8 @@ export class Gpu {
       });
     const encoder = device.createCommandEncoder({ label: "rig fence" });
     encoder.clearBuffer(fence);
-    device.queue.submit([encoder.finish()]);
+    this.#kept.commands.push(encoder.finish());
+    this.#flush();
     const judged = this.#judged;
     this.#judged = [];
     fence.mapAsync(MapMode.READ).then(
@@ -359,17 +383,16 @@ export class Gpu {
     return number;
   }
 
-  #halfBuffer(held: Held, write: boolean): GPUBuffer {
-    const { device } = this;
-    const make = (label: string, usage: number) => device.createBuffer({ label, size: held.length, usage });
-    if (held.buffer) return held.buffer;
-    if (write) return (held.upload ??= make("rig upload", Usage.MAP_WRITE | Usage.COPY_SRC));
-    return (held.readback ??= make("rig readback", Usage.MAP_READ | Usage.COPY_DST));
-  }
-
   /** A half is read from its upload buffer, and written to its readback buffer. */
   #place(number: number, isWritten: boolean, offset: number, length: number): Place {
-    return { buffer: this.#halfBuffer(this.#buffers.get(number)!, !isWritten), offset, length };
+    const held = this.#buffers.get(number)!;
+    if (held.half) {
+      const way = held.half.way(!isWritten);
+      this.#ways.add(way);
+      return { buffer: way.buffer, offset, length };
+    }
+    this.#isUrgent ||= held.wrapped || held.lent || held.verdict !== Verdict.There;
+    return { buffer: held.buffer!, offset, length };
   }
 
   /** Encodes, and keeps what an engine throws for the end: nothing may pass through a call. */
@@ -409,7 +432,6 @@ export function gpuImports(
     gpu_map: (gpu: number, buffer: number, isWrite: number) => of(gpu).map(buffer, isWrite !== 0),
     gpu_mapped: (gpu: number, buffer: number) => of(gpu).mapped(buffer),
     gpu_range: (gpu: number, buffer: number) => of(gpu).range(buffer),
-    gpu_unmap: (gpu: number, buffer: number) => of(gpu).unmap(buffer),
     gpu_begin: (gpu: number) => of(gpu).begin(),
     gpu_copy: (gpu: number, src: number, srcAt: number, dst: number, dstAt: number, length: number) =>
       of(gpu).copy(src, srcAt, dst, dstAt, length),
@@ -429,13 +451,9 @@ const EMPTY: Held = {
   wrapped: false,
   lent: false,
   verdict: Verdict.There,
-  length: 0,
-  upload: null,
-  readback: null,
-  map: null,
+  half: null,
+  asked: null,
 };
-/** A half's two buffers lie within 4 MiB together. */
-const HALF_MAX = 2 * 2 ** 20;
 const REJECTIONS_MAX = 64;
 const LOSS_MS = 1000;
 /** What every buffer can be used for. */

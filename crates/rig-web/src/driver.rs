@@ -157,9 +157,10 @@ impl Driver for Web {
     fn begin_access(&self, region: Region, access: Access) -> Result<(), Fault> {
         self.check()?;
         let write = u32::from(access == Access::Write);
+        // The page ends a map where work that uses the memory goes to the queue.
         match page::gpu_map(self.gpu, number(region), write) {
             0 => Ok(()),
-            _ => Err(Fault::new("no room for a staging buffer")),
+            _ => Err(Fault::new("only transfer memory is mapped")),
         }
     }
 
@@ -177,10 +178,6 @@ impl Driver for Web {
             }
             _ => Poll::Ready(Err(Fault::new("a map failed"))),
         }
-    }
-
-    fn end_access(&self, region: Region) {
-        page::gpu_unmap(self.gpu, number(region));
     }
 
     fn load(&self, _: &Code) -> Load {

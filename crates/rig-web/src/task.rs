@@ -11,14 +11,22 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 type Task = Pin<Box<dyn Future<Output = Result<Answer>>>>;
 
-/// A task that has not ended; its future is nowhere while it is polled.
+/// A future with what wakes it, which is the same as long as it lives.
+struct Running {
+    task: Task,
+    woken: Arc<Woken>,
+    waker: Waker,
+}
+
+/// A task that has not ended; it runs nowhere while it is polled.
 struct Started {
     ticket: f64,
-    task: Option<Task>,
+    running: Option<Running>,
 }
 
 /// Starts a future whose answer settles a ticket.
@@ -28,8 +36,10 @@ pub(crate) fn start(ticket: f64, future: impl Future<Output = Result<Answer>> + 
 
 fn begin(ticket: f64, task: Task) {
     // Owned by nobody while it is polled: what it calls may start others.
-    let number = TASKS.with_borrow_mut(|tasks| tasks.insert(Started { ticket, task: None }));
-    poll(number, ticket, task);
+    let number = TASKS.with_borrow_mut(|tasks| tasks.insert(Started { ticket, running: None }));
+    let woken = Arc::new(Woken { number, is_listed: AtomicBool::new(false) });
+    let waker = Waker::from(Arc::clone(&woken));
+    poll(number, ticket, Running { task, woken, waker });
 }
 
 /// Drops the future of a ticket, if it has not ended: its wait is given up.
@@ -56,18 +66,18 @@ pub(crate) fn pump() {
         for number in woken {
             let take = |tasks: &mut Table<Started>| {
                 let started = tasks.find_mut(number)?;
-                Some((started.ticket, started.task.take()?))
+                Some((started.ticket, started.running.take()?))
             };
-            if let Some((ticket, task)) = TASKS.with_borrow_mut(take) {
-                poll(number, ticket, task);
+            if let Some((ticket, running)) = TASKS.with_borrow_mut(take) {
+                running.woken.is_listed.store(false, Ordering::Relaxed);
+                poll(number, ticket, running);
             }
         }
     }
 }
 
-fn poll(number: f64, ticket: f64, mut task: Task) {
-    let waker = Waker::from(Arc::new(Woken(number)));
-    match task.as_mut().poll(&mut Context::from_waker(&waker)) {
+fn poll(number: f64, ticket: f64, mut running: Running) {
+    match running.task.as_mut().poll(&mut Context::from_waker(&running.waker)) {
         Poll::Ready(answer) => {
             drop(TASKS.with_borrow_mut(|tasks| tasks.remove(number)));
             match answer {
@@ -77,13 +87,17 @@ fn poll(number: f64, ticket: f64, mut task: Task) {
         }
         Poll::Pending => TASKS.with_borrow_mut(|tasks| {
             if let Some(started) = tasks.find_mut(number) {
-                started.task = Some(task);
+                started.running = Some(running);
             }
         }),
     }
 }
 
-struct Woken(f64);
+struct Woken {
+    number: f64,
+    /// Whether it is in the list of those to be polled.
+    is_listed: AtomicBool,
+}
 
 impl Wake for Woken {
     fn wake(self: Arc<Self>) {
@@ -91,11 +105,9 @@ impl Wake for Woken {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        WOKEN.with_borrow_mut(|woken| {
-            if !woken.contains(&self.0) {
-                woken.push(self.0);
-            }
-        });
+        if !self.is_listed.swap(true, Ordering::Relaxed) {
+            WOKEN.with_borrow_mut(|woken| woken.push(self.number));
+        }
     }
 }
 

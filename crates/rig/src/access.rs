@@ -101,6 +101,7 @@ pub(crate) async fn claim_host(call: &'static str, sides: &[Side<'_>]) -> Result
             if !is_clear(&merged)? {
                 continue;
             }
+            // A buffer's memory is mapped once for all accesses together.
             if let Some(at) = unmapped(&merged)? {
                 drop(held);
                 own_bytes(at, Access::Write).await?;
@@ -158,7 +159,7 @@ fn is_clear(sides: &[Side<'_>]) -> Result<bool> {
 fn unmapped<'a>(sides: &[Side<'a>]) -> Result<Option<&'a Allocation>> {
     for side in sides {
         let at: &Allocation = &side.buffer.at;
-        if at.is_mapped_access() && poll_map(at)?.is_pending() {
+        if at.is_mapped_access() && poll_map(at, Access::Write)?.is_pending() {
             return Ok(Some(at));
         }
     }
@@ -178,11 +179,11 @@ pub(crate) async fn own_bytes(at: &Allocation, access: Access) -> Result<HostByt
     mapped.map_err(|fault| life::fault(owner, &fault))
 }
 
-fn poll_map(at: &Allocation) -> Result<Poll<HostBytes>> {
+/// Looks for the bytes of an allocation that has to be mapped, which is asked for.
+pub(crate) fn poll_map(at: &Allocation, access: Access) -> Result<Poll<HostBytes>> {
     let owner = &at.owner;
     let call = life::InFlight::new(owner)?;
-    // A buffer's memory is mapped once for all accesses together.
-    let asked = ask_map(call.driver(), at.region, Access::Write, Waker::noop());
+    let asked = ask_map(call.driver(), at.region, access, Waker::noop());
     drop(call);
     match asked {
         Poll::Pending => Ok(Poll::Pending),
@@ -208,7 +209,7 @@ pub(crate) fn part_bytes(buffer: &Buffer, offset: u64, len: u64) -> Result<HostB
     let at = &buffer.at;
     let bytes = match at.bytes {
         Some(bytes) => bytes,
-        None if at.is_mapped_access() => match poll_map(at)? {
+        None if at.is_mapped_access() => match poll_map(at, Access::Write)? {
             Poll::Ready(bytes) => bytes,
             Poll::Pending => {
                 let why = Fault::new("the driver ended a map beside an access");

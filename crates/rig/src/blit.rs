@@ -12,7 +12,8 @@ use crate::error::{Error, Result, check_range};
 use crate::files::{fill_file, read_file, write_file};
 use crate::hand::{Job, Touch, hand_over};
 use crate::life;
-use crate::piece::{Sink, Source, part_of, staged_in, staged_out};
+use crate::piece::{Sink, Source, part_of};
+use crate::share::{shared_in, shared_out};
 use crate::wait;
 use std::sync::Arc;
 
@@ -54,7 +55,7 @@ impl Buffer {
             part_bytes(&part, 0, part.len())?.read_slice(out);
             return Ok(());
         }
-        staged_out(&part, &mut Sink::Slice(out)).await
+        shared_out(&part, &mut Sink::Slice(out)).await
     }
 
     /// Copies bytes into the buffer, from `offset` on; returns with them there. Reaches any
@@ -81,7 +82,7 @@ impl Buffer {
             part_bytes(&part, 0, part.len())?.write_slice(bytes);
             return Ok(());
         }
-        staged_in(&Source::Slice(bytes), &part).await
+        shared_in(&Source::Slice(bytes), &part).await
     }
 
     /// Sets every byte of the buffer; returns when it is done. Reaches any buffer. Waits for every

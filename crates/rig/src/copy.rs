@@ -20,6 +20,7 @@ use crate::piece::{
 };
 use crate::profile::{self, What};
 use crate::route::{Peer, Peers, Place, Route, Side, route};
+use crate::share::{shared_in, shared_out};
 use crate::timeline::{DeviceId, track};
 use crate::wait;
 use std::sync::Arc;
@@ -85,10 +86,10 @@ async fn run(route: Route, src: &Buffer, dst: &Buffer) -> Result<()> {
     match route {
         Route::HostCopy => host_copy(src, dst).await,
         Route::Direct { by } => direct(by, src, dst).await,
-        Route::StagedIn { .. } => staged_in(&Source::Host(src), dst).await,
+        Route::StagedIn { .. } => shared_in(&Source::Host(src), dst).await,
         Route::StagedOut { .. } => {
             check_claim("copy", Claimed { buffer: dst, access: Access::Write })?;
-            staged_out(src, &mut Sink::Host(dst)).await
+            shared_out(src, &mut Sink::Host(dst)).await
         }
         Route::FileToDevice { .. } => staged_in(&Source::File(src), dst).await,
         Route::DeviceToFile { .. } => {

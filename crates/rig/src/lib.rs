@@ -251,6 +251,7 @@ mod report;
 mod route;
 #[cfg_attr(target_family = "wasm", allow(dead_code))]
 mod settings;
+mod share;
 mod staging;
 mod stamp;
 #[cfg_attr(target_family = "wasm", allow(dead_code))]

@@ -88,7 +88,7 @@ impl Sink<'_> {
 /// Takes the lane's next half once `by`, which fills it, may: the host, or the device itself. The
 /// host waits for what others left on it, so that no other device's loss reaches this copy: a half
 /// that meets one is replaced (S7.9).
-async fn take_half(device: &Arc<Owner>, lane: &mut Lane, by: DeviceId) -> Result<Half> {
+pub(crate) async fn take_half(device: &Arc<Owner>, lane: &mut Lane, by: DeviceId) -> Result<Half> {
     // What the device fills is read by the host.
     let host = if by == DeviceId::HOST { Access::Write } else { Access::Read };
     loop {

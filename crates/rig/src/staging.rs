@@ -248,6 +248,11 @@ fn with_seat<R>(place: Place, f: impl FnOnce(&mut Seat) -> R) -> Option<R> {
 
 fn give_back(place: Place) {
     with_seat(place, |seat| seat.taken = false);
+    wake();
+}
+
+/// Makes everybody who waits for a half look again.
+pub(crate) fn wake() {
     WAITERS.get_or_init(Wakers::new).wake_all();
 }
 

@@ -1,0 +1,128 @@
+// Staging halves: an upload and a readback buffer each, made when first needed.
+//
+// A way is mapped anew as soon as the work that used it is on the queue, so that the host finds it
+// mapped when its turn comes; and it stays mapped until work that uses it goes to the queue, so
+// that small copies which share a half share its map.
+
+import type { Arrays } from "./arrays.js";
+import { MapMode, Usage } from "./flags.js";
+
+const enum State {
+  Unmapped,
+  Pending,
+  Mapped,
+}
+
+/** What the buffers of halves hang on. */
+export interface Around {
+  readonly device: GPUDevice;
+  readonly arrays: Arrays;
+  /** A map that somebody asked for is there. */
+  readonly woke: () => void;
+  /** A map failed that nobody cancelled. */
+  readonly failed: () => void;
+}
+
+/** One way through a half: a buffer that the host writes, or one that it reads. */
+export class Way {
+  readonly buffer: GPUBuffer;
+  readonly #around: Around;
+  readonly #mode: number;
+  #state = State.Unmapped;
+  /** Which map is the latest; earlier ones were cancelled. */
+  #round = 0;
+  #array = 0;
+  #isAsked = false;
+
+  constructor(around: Around, size: number, isWritten: boolean) {
+    this.#around = around;
+    this.#mode = isWritten ? MapMode.WRITE : MapMode.READ;
+    const label = isWritten ? "rig upload" : "rig readback";
+    const usage = isWritten ? Usage.MAP_WRITE | Usage.COPY_SRC : Usage.MAP_READ | Usage.COPY_DST;
+    this.buffer = around.device.createBuffer({ label, size, usage, mappedAtCreation: isWritten });
+    if (isWritten) this.#state = State.Mapped;
+  }
+
+  /** Whether the host finds its bytes; it is told once it does. */
+  ask(): boolean {
+    if (this.#state === State.Mapped) return this.#isThere();
+    this.#isAsked = true;
+    this.map();
+    return false;
+  }
+
+  /** Starts to map it, if it is not mapped. */
+  map(): void {
+    if (this.#state !== State.Unmapped) return;
+    this.#state = State.Pending;
+    this.#round += 1;
+    const round = this.#round;
+    const { failed, woke } = this.#around;
+    const there = () => {
+      if (round !== this.#round) return;
+      this.#state = State.Mapped;
+      if (this.#isAsked) woke();
+      this.#isAsked = false;
+    };
+    this.buffer.mapAsync(this.#mode).then(there, () => round === this.#round && failed());
+  }
+
+  /** Returns the number of the array of its bytes. */
+  range(): number {
+    this.#array ||= this.#around.arrays.add(new Uint8Array(this.buffer.getMappedRange()), true);
+    return this.#array;
+  }
+
+  /** Whether the bytes are there: a device that the page destroyed takes them along. */
+  #isThere(): boolean {
+    try {
+      return this.#around.arrays.length(this.range()) > 0;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Ends or cancels the map. */
+  unmap(): void {
+    if (this.#state === State.Unmapped) return;
+    this.#forget();
+    this.buffer.unmap();
+  }
+
+  destroy(): void {
+    this.#forget();
+    this.buffer.destroy();
+  }
+
+  #forget(): void {
+    this.#round += 1;
+    this.#state = State.Unmapped;
+    if (this.#array) this.#around.arrays.drop(this.#array);
+    this.#array = 0;
+  }
+}
+
+/** A staging half. */
+export class Half {
+  readonly #around: Around;
+  readonly #length: number;
+  readonly #ways: [Way | null, Way | null] = [null, null];
+
+  constructor(around: Around, length: number) {
+    this.#around = around;
+    this.#length = Math.min(length, WAY_MAX);
+  }
+
+  /** Returns the way that the host writes, or the one that it reads. */
+  way(isWritten: boolean): Way {
+    const at = isWritten ? 1 : 0;
+    return (this.#ways[at] ??= new Way(this.#around, this.#length, isWritten));
+  }
+
+  destroy(): void {
+    for (const way of this.#ways) way?.destroy();
+  }
+}
+
+/** A half's two buffers lie within 4 MiB together. */
+const WAY_MAX = 2 * 2 ** 20;

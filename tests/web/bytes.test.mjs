@@ -1,0 +1,166 @@
+// How bytes reach a GPU of the page and come back: what is shared, counted by its own calls.
+
+import { equal, holds, test } from "./harness.mjs";
+
+const needs = { needs: "gpu" };
+const KIB = 1024;
+const MIB = 1024 * KIB;
+
+/** Counts the submissions of commands and the maps of a GPU device while `f` runs. */
+async function counted(gpu, f) {
+  const { queue } = gpu.gpu;
+  const buffers = Object.getPrototypeOf(gpu.gpu.createBuffer({ size: 4, usage: 8 }));
+  const { mapAsync } = buffers;
+  const { submit } = queue;
+  const counts = { submits: 0, maps: 0 };
+  queue.submit = (commands) => {
+    // An empty one only keeps the engine moving.
+    if (commands.length > 0) counts.submits += 1;
+    return submit.call(queue, commands);
+  };
+  buffers.mapAsync = function (...args) {
+    counts.maps += 1;
+    return mapAsync.apply(this, args);
+  };
+  try {
+    counts.answer = await f();
+  } finally {
+    delete queue.submit;
+    buffers.mapAsync = mapAsync;
+  }
+  return counts;
+}
+
+function numbers(length, seed) {
+  return Uint8Array.from({ length }, (_, i) => ((i + seed) * 2_654_435_761) >>> 24);
+}
+
+test(
+  "s13_8_1000_small_reads_asked_together_share_one_submit_and_one_map_beside_the_fences",
+  async ({ open }) => {
+    const gpu = await open();
+    const words = Uint32Array.from({ length: 1000 }, (_, i) => i * 77 + 5);
+    const x = await gpu.createBuffer(words.byteLength);
+    await x.blitFrom(words);
+    const before = gpu.submitted;
+    const { submits, maps, answer } = await counted(gpu, () =>
+      Promise.all(Array.from(words, (_, i) => x.toArray(Uint32Array, { offset: 4 * i, length: 4 }))),
+    );
+    equal([submits, maps], [1, 2]);
+    equal(gpu.submitted - before, 1000, "the values, one for each read");
+    equal(answer.map((array) => array[0]), words);
+    await gpu.close();
+  },
+  needs,
+);
+
+test(
+  "s13_8_1000_small_writes_asked_together_share_one_submit",
+  async ({ open }) => {
+    const gpu = await open();
+    const x = await gpu.createBuffer(4000);
+    await x.fill(1);
+    const { submits, maps } = await counted(gpu, () =>
+      Promise.all(Array.from({ length: 1000 }, (_, i) => x.blitFrom(new Uint32Array([i * 31 + 7]), { offset: 4 * i }))),
+    );
+    equal([submits, maps], [1, 2]);
+    equal((await x.toArray(Uint32Array)).findIndex((word, i) => word !== i * 31 + 7), -1, "the first wrong word");
+    await gpu.close();
+  },
+  needs,
+);
+
+test(
+  "s13_8_reads_and_writes_asked_together_come_in_the_order_of_the_calls",
+  async ({ gpu }) => {
+    const x = await gpu.createBuffer(257);
+    const wanted = [];
+    const found = [];
+    for (let i = 0; i < 50; i += 1) {
+      const data = numbers(1 + (i * 13) % 200, i);
+      const offset = (i * 7) % 50;
+      const write = x.blitFrom(data, { offset });
+      const read = x.toArray(Uint8Array, { offset, length: data.length });
+      wanted.push(data);
+      found.push(read);
+      void write;
+    }
+    equal(await Promise.all(found), wanted);
+    x.dispose();
+  },
+  needs,
+);
+
+test(
+  "s8_8_the_programs_own_commands_come_after_what_was_asked_before_them",
+  async ({ gpu }) => {
+    const [x, y, z] = [await gpu.createBuffer(16), await gpu.createBuffer(16), await gpu.createBuffer(16)];
+    const device = gpu.gpu;
+    const copied = (from, to) => (encoder) =>
+      encoder.copyBufferToBuffer(from.buffer, from.offset, to.buffer, to.offset, 16);
+    const first = x.fill(3);
+    gpu.submit({ reads: [x], writes: [y] }, ({ encoder, buffer }) => copied(buffer(x), buffer(y))(encoder));
+    const second = x.fill(4);
+    // Lent now, and used by commands that rig never sees.
+    const [from, to] = [x.lend(), z.lend()];
+    const encoder = device.createCommandEncoder();
+    copied(from, to)(encoder);
+    device.queue.submit([encoder.finish()]);
+    gpu.recordUse({ reads: [x], writes: [z] });
+    const third = x.fill(5);
+    const all = await Promise.all([x, y, z].map((of) => of.toArray(Uint8Array, { length: 1 })));
+    await Promise.all([first, second, third]);
+    equal(all, [[5], [3], [4]]);
+  },
+  needs,
+);
+
+test(
+  "s7_6_a_small_copy_given_up_leaves_the_others_of_its_half_right",
+  async ({ gpu, rig }) => {
+    const x = await gpu.createBuffer(64 * KIB);
+    await x.blitFrom(numbers(64 * KIB, 3));
+    const wanted = numbers(64 * KIB, 3);
+    for (let round = 0; round < 4; round += 1) {
+      const given = new AbortController();
+      const reads = Array.from({ length: 40 }, (_, i) => {
+        const o = { offset: i * 1000, length: 999, ...(i % 3 === 1 && { signal: given.signal }) };
+        return x.toArray(Uint8Array, o).catch((e) => e.name);
+      });
+      given.abort();
+      for (const [i, read] of (await Promise.all(reads)).entries()) {
+        if (i % 3 === 1) equal(read, "AbortError");
+        else equal(read, wanted.subarray(i * 1000, i * 1000 + 999), `read ${i} of round ${round}`);
+      }
+    }
+    holds(rig.host.held <= 16 * MIB, `staging stays within two slots: ${rig.host.held}`);
+  },
+  needs,
+);
+
+test(
+  "s7_5_transfers_of_every_size_are_right_and_many_large_ones_at_once",
+  async ({ gpu, rig }) => {
+    for (const length of [1, 3, 64 * KIB, 64 * KIB + 1, 2 * MIB - 1, 2 * MIB, 2 * MIB + 1, 4 * MIB + 7, 9 * MIB]) {
+      const data = numbers(length, length);
+      const x = await gpu.createBuffer(length);
+      await x.blitFrom(data);
+      const found = await x.toArray(Uint8Array);
+      equal(found.findIndex((byte, i) => byte !== data[i]), -1, `the first wrong byte of ${length}`);
+      x.dispose();
+    }
+    const all = Array.from({ length: 6 }, (_, i) => numbers(5 * MIB + i, i));
+    const found = await Promise.all(
+      all.map(async (data) => {
+        const x = await gpu.createBuffer(data.length);
+        await x.blitFrom(data);
+        return x.toArray(Uint8Array);
+      }),
+    );
+    for (const [i, data] of all.entries()) {
+      equal(found[i].findIndex((byte, at) => byte !== data[at]), -1, `the first wrong byte of transfer ${i}`);
+    }
+    holds(rig.host.held <= 24 * MIB, `staging is bounded: ${rig.host.held}`);
+  },
+  needs,
+);
