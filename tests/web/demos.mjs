@@ -106,6 +106,24 @@ for (const [name, button] of [["02-budget", "#next"], ["03-stamps", "#next"], ["
   });
 }
 
+test("demo_05_work_runs_on_the_processor_where_workers_have_no_webgpu", async ({ open, development }) => {
+  // What is between the page and its server also ends the server's own socket, which complains.
+  const page = await open("about:blank", { complains: false });
+  await page.route("**/worker.js*", async (route) => {
+    const response = await route.fetch();
+    const body = `Object.defineProperty(navigator, "gpu", { value: undefined });\n${await response.text()}`;
+    await route.fulfill({ response, body });
+  });
+  await page.goto(`${development}/demos/05-work/index.html?quiet`);
+  const found = await page.evaluate(async () => {
+    const { run } = await import("/demos/05-work/main.js");
+    return run({ frames: 5, cells: 64 });
+  });
+  equal([found.on, found.lanes.length, found.hashes.length], ["memory", 2, 1]);
+  equal(found.hashes[0].rig, found.hashes[0].hand);
+  await page.close();
+});
+
 test("a_page_says_why_its_demo_stopped", async ({ open, built }) => {
   const page = await open("about:blank", { complains: false });
   await page.route("**/*.wasm", (route) => route.abort());

@@ -7,7 +7,8 @@ import { STEPS } from "./rules.js";
 export class HandWork {
   /** Opens a device, makes every buffer and bind group there will be, and sows the field. */
   static async open({ canvas, cells }) {
-    const adapter = await navigator.gpu.requestAdapter();
+    const adapter = await navigator.gpu?.requestAdapter();
+    if (!adapter) throw Object.assign(new Error("there is no WebGPU here"), { code: "Unsupported" });
     const device = await adapter.requestDevice();
     const pipelines = {};
     const compiled = Object.entries(passes(cells)).map(async ([name, code]) => {

@@ -7,7 +7,12 @@ export class Lane {
   static async open(name, on, { cells, budget }) {
     const lane = new Lane(name, cells);
     const canvas = lane.canvas.transferControlToOffscreen();
-    await lane.ask("open", { name, on, canvas, cells, budget }, [canvas]);
+    try {
+      await lane.ask("open", { name, on, canvas, cells, budget }, [canvas]);
+    } catch (e) {
+      lane.worker.terminate();
+      throw e;
+    }
     return lane;
   }
 

@@ -67,14 +67,16 @@ async function adapter() {
   return { on: "gpu", name, isSlow, cells: isSlow ? 256 : 512 };
 }
 
-/** Starts both programs; on the processor where a worker has no GPU. */
+/** Starts both programs; on the processor where their workers have no GPU. */
 async function open(on, options) {
-  try {
-    return { on, lanes: await Promise.all(["rig", "hand"].map((name) => Lane.open(name, on, options))) };
-  } catch (e) {
-    if (e.code !== "Unsupported" || on === "memory") throw e;
-    return open("memory", options);
-  }
+  const opening = ["rig", "hand"].map((name) => Lane.open(name, on, options));
+  const opened = await Promise.allSettled(opening);
+  const failed = opened.find(({ status }) => status === "rejected");
+  const lanes = opened.flatMap(({ value }) => value ?? []);
+  if (!failed) return { on, lanes };
+  await Promise.all(lanes.map((lane) => lane.close()));
+  if (failed.reason.code !== "Unsupported" || on === "memory") throw failed.reason;
+  return open("memory", options);
 }
 
 /** Shows the programs on the page, and reads its controls. */
