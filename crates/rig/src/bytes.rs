@@ -7,8 +7,14 @@
 //! panics with its name. Any thread may call anything here; there are no locks.
 
 mod copy;
+#[cfg(not(windows))]
+#[path = "bytes/heap.rs"]
+mod given;
+#[cfg(windows)]
+#[path = "bytes/windows.rs"]
+mod given;
 
-use std::alloc::Layout;
+use crate::bytes::given::Given;
 use std::ptr;
 use std::ptr::NonNull;
 
@@ -206,9 +212,8 @@ impl HostBytes {
 #[derive(Debug)]
 pub struct HostMemory {
     bytes: HostBytes,
-    /// What the system gave, of `layout`; none where nothing was asked.
-    given: Option<NonNull<u8>>,
-    layout: Layout,
+    /// What the system gave; none where nothing was asked.
+    _given: Option<Given>,
 }
 
 // SAFETY: it owns the memory alone, and any thread may free it.
@@ -223,34 +228,16 @@ impl HostMemory {
     pub fn zeroed(len_bytes: u64, align_bytes: u64) -> Option<Self> {
         let len = usize::try_from(len_bytes).ok()?;
         let align = usize::try_from(align_bytes).ok().filter(|align| align.is_power_of_two())?;
-        // The system's allocator writes the zeros itself, and so touches every page, when it is
-        // asked for more than its own alignment. So the start is aligned here.
-        let extra = align.saturating_sub(SYSTEM_ALIGN);
-        let layout = Layout::from_size_align(len.checked_add(extra)?, SYSTEM_ALIGN).ok()?;
         if len == 0 {
-            return Some(Self { bytes: HostBytes::empty(), given: None, layout });
+            return Some(Self { bytes: HostBytes::empty(), _given: None });
         }
-        // SAFETY: the layout's size is not 0.
-        let given = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })?;
-        let skip = given.addr().get().next_multiple_of(align) - given.addr().get();
-        // SAFETY: the memory starts at a multiple of the system's alignment, so `skip` is at most
-        // `extra`, and `len` bytes follow.
-        let start = unsafe { given.add(skip) };
-        Some(Self { bytes: HostBytes { start, len }, given: Some(given), layout })
+        let (given, start) = Given::zeroed(len, align)?;
+        Some(Self { bytes: HostBytes { start, len }, _given: Some(given) })
     }
 
     /// Returns where the bytes are. They stay until this value is dropped.
     pub fn bytes(&self) -> HostBytes {
         self.bytes
-    }
-}
-
-impl Drop for HostMemory {
-    fn drop(&mut self) {
-        if let Some(given) = self.given {
-            // SAFETY: the system gave it for this layout, and nobody else frees it.
-            unsafe { std::alloc::dealloc(given.as_ptr(), self.layout) }
-        }
     }
 }
 
@@ -269,9 +256,6 @@ fn dangling() -> NonNull<u8> {
 
 const PAGE_BYTES: u64 =
     if cfg!(all(target_vendor = "apple", target_arch = "aarch64")) { 16_384 } else { 4_096 };
-
-/// What the system's allocator aligns zeroed memory to without touching it, on every platform.
-const SYSTEM_ALIGN: usize = 8;
 
 #[cfg(all(test, not(rig_loom)))]
 mod tests {

@@ -54,7 +54,9 @@ impl Default for Options {
 /// Whether a device maps host memory, so that borrows of it need no copy and staging is the host's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum MapsHost {
-    /// Where the device can: Vulkan with `VK_EXT_external_memory_host`, and Metal.
+    /// Where the device can: Vulkan with `VK_EXT_external_memory_host`; Metal, and DX12 for memory
+    /// of rig's own, where a trial shows it when the device is opened. These two are compiled only,
+    /// and have not been run.
     #[default]
     WhereItCan,
     /// Never: copies pass through staging memory of the device's own.

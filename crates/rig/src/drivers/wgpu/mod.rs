@@ -8,6 +8,7 @@
 //! | `line` | what was submitted and is not known to be complete; of its own in a browser |
 //! | `poll` | polls for one submission |
 //! | `import` | host memory that the device maps, by the platform's own way |
+//! | `probe` | a trial of such memory, where nothing is promised |
 //! | `memory` | regions, and their maps for the host |
 //! | `work` | the work of one value, encoded |
 //! | `edge` | copies and fills of any bytes |
@@ -47,6 +48,8 @@ mod line;
 mod memory;
 #[cfg(not(target_family = "wasm"))]
 mod poll;
+#[cfg(any(windows, target_vendor = "apple", test))]
+mod probe;
 mod work;
 
 use crate::bytes::HostBytes;
@@ -146,7 +149,7 @@ impl Gpu {
         let half_bytes = if shares_memory(info) { 4 << 20 } else { 32 << 20 }.min(largest_bytes);
         let memory = import::memory_bytes(&guarded.device);
         let import_align_bytes = match options.maps_host {
-            MapsHost::WhereItCan => import::align_bytes(&guarded.device),
+            MapsHost::WhereItCan => import::align_bytes(&guarded),
             MapsHost::Never => None,
         };
         let architecture = format!("{} ({})", info.name, info.backend);

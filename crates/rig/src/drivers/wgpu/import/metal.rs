@@ -6,6 +6,7 @@
 use crate::bytes::{HostBytes, page_bytes};
 use crate::driver::Fault;
 use crate::drivers::wgpu::guarded::Guarded;
+use crate::drivers::wgpu::probe;
 use ::wgpu::hal::api::Metal;
 use ::wgpu::hal::metal;
 use ::wgpu::{Adapter, Buffer, BufferDescriptor, BufferUsages, Device, DeviceDescriptor, Queue};
@@ -20,10 +21,13 @@ pub(crate) fn open(
     None
 }
 
-/// Returns the alignment that host memory needs to be mapped: a page.
-pub(crate) fn align_bytes(device: &Device) -> Option<u64> {
+/// Returns the alignment that host memory needs to be mapped, a page; none if the device shows in a
+/// trial that it maps none.
+pub(crate) fn align_bytes(guarded: &Guarded) -> Option<u64> {
     // SAFETY: the device is asked, and nothing of it is destroyed.
-    unsafe { device.as_hal::<Metal>() }.map(|_| page_bytes())
+    unsafe { guarded.device.as_hal::<Metal>() }.map(drop)?;
+    let try_import = |bytes, usages| import(bytes, usages, guarded);
+    probe::maps(guarded, try_import).then(page_bytes)
 }
 
 /// Returns the bytes that the device works well with.

@@ -14,7 +14,7 @@ pub(crate) fn open(
 }
 
 /// Returns the alignment that host memory needs to be mapped; none if the device maps none.
-pub(crate) fn align_bytes(_: &Device) -> Option<u64> {
+pub(crate) fn align_bytes(_: &Guarded) -> Option<u64> {
     None
 }
 

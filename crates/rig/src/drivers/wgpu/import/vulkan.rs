@@ -53,9 +53,9 @@ pub(crate) fn open(
 }
 
 /// Returns the alignment that host memory needs to be mapped; none if the device maps none.
-pub(crate) fn align_bytes(device: &Device) -> Option<u64> {
+pub(crate) fn align_bytes(guarded: &Guarded) -> Option<u64> {
     // SAFETY: the device is asked, and nothing of it is destroyed.
-    let raw = unsafe { device.as_hal::<Vulkan>() }?;
+    let raw = unsafe { guarded.device.as_hal::<Vulkan>() }?;
     if !raw.enabled_device_extensions().contains(&external_memory_host::NAME) {
         return None;
     }

@@ -1,19 +1,35 @@
-//! Host memory that a device maps on Windows: by Vulkan. What DX12 has for it asks for memory that
-//! the system allocated just so, which rig's host memory is not.
+//! Host memory that a device maps on Windows: by Vulkan, or by DX12.
 //!
 //! DX12 tells its budget through DXGI. Checked by the compiler, and not run so far.
 
+#[path = "dx12.rs"]
+mod dx12;
 #[path = "vulkan.rs"]
 mod vulkan;
 
-use ::wgpu::Device;
+use crate::bytes::HostBytes;
+use crate::drivers::wgpu::guarded::Guarded;
 use ::wgpu::hal::api::Dx12;
+use ::wgpu::{Backend, Buffer, BufferUsages, Device};
 use windows::Win32::Graphics::Dxgi::{
     CreateDXGIFactory1, DXGI_MEMORY_SEGMENT_GROUP_LOCAL, DXGI_QUERY_VIDEO_MEMORY_INFO,
     IDXGIAdapter3, IDXGIFactory4,
 };
 
-pub(crate) use crate::drivers::wgpu::import::vulkan::{align_bytes, import, open};
+pub(crate) use crate::drivers::wgpu::import::vulkan::open;
+
+/// Returns the alignment that host memory needs to be mapped; none if the device maps none.
+pub(crate) fn align_bytes(guarded: &Guarded) -> Option<u64> {
+    vulkan::align_bytes(guarded).or_else(|| dx12::align_bytes(guarded))
+}
+
+/// Makes a buffer over host memory; none where the device takes it not.
+pub(crate) fn import(bytes: HostBytes, usages: BufferUsages, guarded: &Guarded) -> Option<Buffer> {
+    match guarded.device.adapter_info().backend {
+        Backend::Dx12 => dx12::import(bytes, usages, guarded),
+        _ => vulkan::import(bytes, usages, guarded),
+    }
+}
 
 /// Returns the bytes of the device's own memory that this process may use.
 pub(crate) fn memory_bytes(device: &Device) -> Option<u64> {
