@@ -11,6 +11,11 @@ export class Times {
     if (this.#all.length > KEPT) this.#all.shift();
   }
 
+  /** How many there are. */
+  get count() {
+    return this.#all.length;
+  }
+
   /** Half of them are below. */
   get median() {
     return this.#at(0.5);

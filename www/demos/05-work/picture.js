@@ -3,6 +3,8 @@
 import { bytes, element, factsOf, made, milliseconds, seldom } from "../../shared/page.js";
 import { plotOf } from "../../shared/plot.js";
 
+/** Before these, a median says little. */
+const FRAMES_MIN = 10;
 const NAMES = { rig: "rig: new buffers, none freed", hand: "by hand: 5 buffers, reused" };
 
 /** Returns what a run calls to show itself. */
@@ -35,7 +37,7 @@ export function picture() {
 
 const tell = seldom((lanes, cards, { name, isSlow, on }, rate) => {
   const [rig, hand] = lanes;
-  if (rig.took.median > 0) {
+  if (rig.took.count >= FRAMES_MIN) {
     element("rig-took").textContent = milliseconds(rig.took.median);
     element("hand-took").textContent = milliseconds(hand.took.median);
   }
