@@ -12,4 +12,6 @@ import "./bytes.test.mjs";
 import "./collector.test.mjs";
 import "./instances.test.mjs";
 import "./alone.test.mjs";
+import "./loss.test.mjs";
+import "./vectors.test.mjs";
 import "./laws.test.mjs";

@@ -226,28 +226,6 @@ test(
 );
 
 test(
-  "s13_12_no_wait_of_work_in_flight_resolves_after_a_loss",
-  async ({ adopted }) => {
-    const { gpu, device } = await adopted();
-    const x = await gpu.createBuffer(4 * 65_536);
-    const busy = await gpu.kernel(`
-      @group(0) @binding(0) var<storage, read_write> x: array<u32>;
-      @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3u) {
-        var v = x[id.x];
-        for (var i = 0u; i < 20000u; i++) { v = v * 1664525u + 1013904223u; }
-        x[id.x] = v;
-      }`);
-    const points = [busy.run({ x }, [1024]), busy.run({ x }, [1024])];
-    const waits = points.map((point) => gpu.wait(point));
-    device.destroy();
-    const settled = await Promise.allSettled(waits);
-    equal(settled.map(({ reason }) => reason?.code), ["Lost", "Lost"]);
-    holds(gpu.reached < points[1].value, "the work never looks done");
-  },
-  needs,
-);
-
-test(
   "s13_9_10000_buffers_made_and_forgotten_stay_within_the_budget",
   async ({ open }) => {
     const gpu = await open(256 * MIB);
