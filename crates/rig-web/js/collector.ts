@@ -161,6 +161,7 @@ const AGAIN = Array<number>(7).fill(2048 * MIB);
 const STEP_MS = 10;
 const STEP_TURNS = 16;
 const LAST_MS = 250;
-const LAST_TURNS = 400;
+/** More than fit into the time, in any engine. */
+const LAST_TURNS = 20_000;
 const STEP_MIN = 16 * MIB;
 const STEP_MAX = 256 * MIB;
