@@ -125,6 +125,11 @@ impl Args {
                 at += len;
             }
         }
+        self.clear();
+    }
+
+    /// Forgets all of them.
+    pub(crate) fn clear(&mut self) {
         self.back_to(Mark { pages: 1, last: 0 });
     }
 }

@@ -158,14 +158,14 @@ impl Encoder {
         if work.parts.is_empty() {
             return guarded.submit(None);
         }
-        let mut args = self.args.lock();
-        let before = args.mark();
+        // Unlocked before the submission itself, which runs a program's callbacks.
         let submitted = guarded.submit_made(|| {
+            let mut args = self.args.lock();
             let commands = self.commands(work, table, &mut args, guarded)?;
             args.provide(Followed::No, guarded)?;
             Ok(recorded([Encoded::Sure(commands)], &mut args, guarded))
         });
-        args.back_to(before);
+        self.args.lock().clear();
         submitted
     }
 
