@@ -60,7 +60,7 @@ function budgetOf(cells) {
 /** Finds the GPU of the page: its name, and how many cells a side it should be given. */
 async function adapter() {
   const found = await navigator.gpu?.requestAdapter();
-  if (!found) return { on: "memory", name: "no WebGPU", cells: 128 };
+  if (!found) return { on: "memory", name: "the processor", cells: 128 };
   const { vendor, architecture, device, description, isFallbackAdapter } = found.info;
   const name = description || [vendor, architecture, device].filter(Boolean).join(" ") || "a GPU without a name";
   const isSlow = isFallbackAdapter || /swiftshader|llvmpipe|software/i.test([name, architecture].join(" "));

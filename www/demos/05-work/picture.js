@@ -45,8 +45,8 @@ const tell = seldom((lanes, cards, { name, isSlow, on }, rate) => {
   const count = madeCount.toLocaleString("en");
   element("made").textContent = `${count} buffers so far, ${bytes(madeBytes)}, of which ${bytes(held)} are held`;
   for (const [at, lane] of lanes.entries()) cards[at].show(lane);
-  const kind = on === "gpu" && isSlow ? "a GPU in software: " : "";
-  element("told").textContent = `${rate.now()} frames a second on ${kind}${name}`;
+  const where = on === "memory" ? "the processor" : isSlow ? `a GPU in software: ${name}` : name;
+  element("told").textContent = `${rate.now()} frames a second on ${where}`;
 });
 
 /** Makes the card of a lane. */
