@@ -1,4 +1,5 @@
-// A moving plot of a device's bytes: what it holds, part upon part, below its budget.
+// A moving plot of a device's bytes: what it holds, part upon part, below its budget; beside it what
+// copies pass through, which the host holds.
 
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
@@ -6,24 +7,25 @@ import { bytes, colour, made, seldom, wantsStill } from "./page.js";
 
 const SAMPLES = 300;
 /** Of statistics, what adds up to the bytes held, from below; each has a colour of its name. */
-const PARTS = ["live", "returning", "cached", "staging"];
+const PARTS = ["live", "returning", "cached"];
 const STILL_MS = 1000;
 
-/** Puts a plot into an element; answers what adds a sample: statistics of a device. */
+/** Puts a plot into an element; answers what adds a sample: statistics of a device, with the host's `stagingBytes`. */
 export function plotOf(parent, budget) {
   const legend = legendOf(budget);
   const box = document.createElement("div");
   parent.replaceChildren(box, legend.root);
-  const plot = new uPlot(optionsOf(budget, box), [[], ...PARTS.map(() => []), []], box);
+  const samples = [[], ...PARTS.map(() => []), [], []];
+  const plot = new uPlot(optionsOf(budget, box), samples, box);
   new ResizeObserver(() => plot.setSize(sizeOf(box))).observe(box);
   const began = performance.now();
-  const samples = [[], ...PARTS.map(() => []), []];
   let drawn = 0;
   return (stats) => {
     const now = performance.now();
     let sum = 0;
     const row = PARTS.map((part) => (sum += stats[`${part}Bytes`]));
-    for (const [at, value] of [(now - began) / 1000, ...row.toReversed(), budget].entries()) {
+    const values = [(now - began) / 1000, ...row.toReversed(), stats.stagingBytes, budget];
+    for (const [at, value] of values.entries()) {
       samples[at].push(value);
       if (samples[at].length > SAMPLES) samples[at].shift();
     }
@@ -40,7 +42,7 @@ function optionsOf(budget, box) {
   const axis = { stroke: of("quiet"), grid, ticks: grid };
   // The highest is drawn first, so that each hides what is below its own top.
   const areas = PARTS.toReversed().map((part) => ({ fill: of(part), stroke: of(part), width: 1 }));
-  const lines = [...areas, { stroke: of("text"), width: 2 }];
+  const lines = [...areas, ...["staging", "text"].map((name) => ({ stroke: of(name), width: 2 }))];
   return {
     ...sizeOf(box),
     legend: { show: false },
@@ -78,9 +80,11 @@ function legendOf(budget) {
   };
   const parts = PARTS.map((part) => item(part, part));
   const whole = item("held", "", ` of ${bytes(budget)}`);
+  const staging = item("staging", "staging", ", of the host's budget");
   const show = (stats, held) => {
     for (const [at, part] of PARTS.entries()) parts[at].textContent = bytes(stats[`${part}Bytes`]);
     whole.textContent = bytes(held);
+    staging.textContent = bytes(stats.stagingBytes);
   };
   return { root, show: seldom(show) };
 }

@@ -4,6 +4,7 @@ import { MIB } from "../../shared/page.js";
 import { Times } from "../../shared/times.js";
 
 const BUFFER_BYTES = MIB;
+const UPLOAD = new Uint8Array(BUFFER_BYTES).fill(1);
 
 /** What a lane shows: bytes, times of its frames, and where its milliseconds went. */
 class Lane {
@@ -20,22 +21,32 @@ class Lane {
   }
 }
 
-/** Buffers of rig: made, written, forgotten. */
+/** Buffers of rig: made, cleared, one of them filled from memory of the page, and forgotten. */
 export class RigLane extends Lane {
-  constructor(device) {
+  constructor(device, host) {
     super("rig", device.budget);
     this.device = device;
+    this.host = host;
+    this.upload = Promise.resolve();
   }
 
   get held() {
     return this.device.held;
   }
 
+  /** Statistics of the device. What copies pass through is the host's, on whatever device. */
+  get stats() {
+    return { ...this.device.stats(), stagingBytes: this.host.stats().stagingBytes };
+  }
+
   async close() {
+    await this.upload;
     await this.device.close();
   }
 
   async frame(count) {
+    // That of the frame before, which is done by now or soon.
+    await this.upload;
     const began = performance.now();
     const buffers = [];
     for (let i = 0; i < count; i += 1) buffers.push(await this.make());
@@ -47,6 +58,7 @@ export class RigLane extends Lane {
       }
     };
     this.device.submit({ writes: buffers }, this.device.gpu ? encode : undefined);
+    this.upload = buffers[0].blitFrom(UPLOAD);
     this.frames.add(performance.now() - began);
   }
 

@@ -18,8 +18,8 @@ export async function run({ frames = Infinity, budget = 256 * MIB, rate = () => 
     show(lanes);
     await nextFrame();
   }
-  const answer = lanes.map(({ name, made, held, frames, making, collection, ended }) => {
-    return { name, made, held, p99: frames.p99, making, collection, ended };
+  const answer = lanes.map(({ name, made, held, stats, frames, making, collection, ended }) => {
+    return { name, made, held, staging: stats?.stagingBytes, p99: frames.p99, making, collection, ended };
   });
   for (const lane of lanes) await lane.close();
   return answer;
@@ -27,11 +27,11 @@ export async function run({ frames = Infinity, budget = 256 * MIB, rate = () => 
 
 async function open(rig, budget) {
   try {
-    const gpu = new RigLane(await rig.open("reclamation", { budget }));
+    const gpu = new RigLane(await rig.open("reclamation", { budget }), rig.host);
     return [gpu, new RawLane(budget, true), new RawLane(budget, false)];
   } catch (e) {
     if (e.code !== "Unsupported") throw e;
-    return [new RigLane(rig.memory("reclamation", { budget }))];
+    return [new RigLane(rig.memory("reclamation", { budget }), rig.host)];
   }
 }
 
@@ -63,7 +63,7 @@ async function page() {
       element("others").hidden = lanes.length === 1;
     }
     figures(lanes);
-    if (running) plot(lanes[0].device.stats());
+    if (running) plot(lanes[0].stats);
   };
   await run({ show, rate: () => (running ? Number(rate.value) : 0) });
 }

@@ -9,6 +9,7 @@ const told = { made: 0, held: 0, making: 0, collection: 0, ended: "", took: 0 };
 let lane;
 let gone = 0;
 let began;
+let upload;
 const registry = new FinalizationRegistry((bytes) => {
   gone += bytes;
 });
@@ -40,6 +41,7 @@ function frame(device, count) {
   const encoder = device.createCommandEncoder();
   for (const buffer of buffers) encoder.clearBuffer(buffer);
   device.queue.submit([encoder.finish()]);
+  device.queue.writeBuffer(buffers[0], 0, (upload ??= new Uint8Array(bufferBytes).fill(1)));
   if (destroys) destroy(buffers);
   else for (const buffer of buffers) registry.register(buffer, bufferBytes);
   told.held = told.made - gone;

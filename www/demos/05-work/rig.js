@@ -16,6 +16,7 @@ export class RigWork {
     const code = Object.entries(passes(cells));
     const compiled = code.map(async ([name, wgsl]) => [name, await device.kernel(wgsl, { label: name })]);
     const work = new RigWork(device, cells, Object.fromEntries(await Promise.all(compiled)));
+    work.host = rig.host;
     work.screen = new Screen(device.gpu, canvas);
     work.field = await work.make(CELL);
     work.run("seed", { next: work.field });
@@ -66,8 +67,9 @@ export class RigWork {
   }
 
   get memory() {
-    const { madeCount, madeBytes, device } = this;
-    return { madeCount, madeBytes, stats: device.stats(), held: device.held };
+    const { madeCount, madeBytes, device, host } = this;
+    const stats = { ...device.stats(), stagingBytes: host.stats().stagingBytes };
+    return { madeCount, madeBytes, stats, held: device.held };
   }
 
   close() {
