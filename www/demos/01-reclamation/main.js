@@ -18,8 +18,8 @@ export async function run({ frames = Infinity, budget = 256 * MIB, rate = () => 
     show(lanes);
     await nextFrame();
   }
-  const answer = lanes.map(({ name, made, held, stats, frames, making, collection, ended }) => {
-    return { name, made, held, staging: stats?.stagingBytes, p99: frames.p99, making, collection, ended };
+  const answer = lanes.map(({ name, made, held, most, stats, frames, making, collection, ended }) => {
+    return { name, made, held, most, staging: stats?.stagingBytes, p99: frames.p99, making, collection, ended };
   });
   for (const lane of lanes) await lane.close();
   return answer;

@@ -5,7 +5,7 @@ const USAGE = 0x80 | 0x8;
 const BUDGETS_MAX = 8;
 const LONGEST_MS = 10_000;
 
-const told = { made: 0, held: 0, making: 0, collection: 0, ended: "", took: 0 };
+const told = { made: 0, held: 0, most: 0, making: 0, collection: 0, ended: "", took: 0 };
 let lane;
 let gone = 0;
 let began;
@@ -45,6 +45,7 @@ function frame(device, count) {
   if (destroys) destroy(buffers);
   else for (const buffer of buffers) registry.register(buffer, bufferBytes);
   told.held = told.made - gone;
+  told.most = Math.max(told.most, told.held);
   told.took = performance.now() - start;
   if (!destroys) mind(device);
 }
