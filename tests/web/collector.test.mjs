@@ -111,6 +111,37 @@ async function disposeAll(device) {
 }
 
 test(
+  "s13_4_a_finalized_claim_or_export_is_a_dropped_one",
+  async (world) => {
+    const { rig, stray } = world;
+    const buffers = [];
+    for (let i = 0; i < 32; i += 1) buffers.push(await rig.host.createBuffer(64));
+    await keepNothing(buffers);
+    await fails(() => buffers[0].free(), "Misuse", "Busy");
+    const free = () => {
+      for (const buffer of buffers) {
+        try {
+          if (buffer.state === "live") buffer.free();
+        } catch (e) {
+          equal(e.what, "Busy");
+        }
+      }
+      return buffers.filter(({ state }) => state === "dead").length;
+    };
+    await collected(world, () => free() >= 32 - stray, "their claims are over");
+  },
+  gc,
+);
+
+/** Claims half of the buffers, and exports the other half. */
+async function keepNothing(buffers) {
+  for (const [at, buffer] of buffers.entries()) {
+    if (at % 2 === 0) buffer.claimRead();
+    else await buffer.export();
+  }
+}
+
+test(
   "s13_9_rounds_find_what_was_forgotten_where_there_is_a_gc",
   async (world) => {
     await onDevices(world, MIB, async (device) => {
