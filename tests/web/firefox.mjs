@@ -1,23 +1,15 @@
 // Runs the tests and the demos in headless Firefox, whose WebGPU is on the software Vulkan driver.
 
 import { launch } from "puppeteer-core";
-import { EXACT_PAGE, isWell, PAGE, PAGE_MS } from "./flags.mjs";
+import { EXACT_PAGE, FIREFOX_PREFERENCES, isWell, PAGE, PAGE_MS } from "./flags.mjs";
 import { runDemos } from "./runs.mjs";
 import { serve } from "./serve.mjs";
-
-const PREFERENCES = {
-  "dom.webgpu.enabled": true,
-  "gfx.webgpu.ignore-blocklist": true,
-  "gfx.webgpu.force-enabled": true,
-  // An exact collection; what rig does is the same with and without it.
-  "dom.testing.testutils.enabled": true,
-};
 
 const server = await serve();
 const browser = await launch({
   browser: "firefox",
   executablePath: process.argv[2],
-  extraPrefsFirefox: PREFERENCES,
+  extraPrefsFirefox: FIREFOX_PREFERENCES,
   protocolTimeout: PAGE_MS,
 });
 try {

@@ -24,3 +24,12 @@ export const PAGE_MS = long ? 1_200_000 : 500_000;
 export function isWell({ failed, passed, skipped }, hasGpu = true) {
   return failed === 0 && passed > 0 && !(hasGpu && skipped > 0);
 }
+
+/** Firefox with WebGPU on the software Vulkan driver. */
+export const FIREFOX_PREFERENCES = {
+  "dom.webgpu.enabled": true,
+  "gfx.webgpu.ignore-blocklist": true,
+  "gfx.webgpu.force-enabled": true,
+  // An exact collection; what rig does is the same with and without it.
+  "dom.testing.testutils.enabled": true,
+};

@@ -112,9 +112,10 @@ export class Pacing {
   #bytes = 0;
 
   /** Counts bytes made; answers whether the engine was nudged. */
-  made(bytes: number, roomBytes: number): boolean {
+  made(bytes: number, roomBytes: () => number): boolean {
     this.#bytes += bytes;
-    const step = Math.min(Math.max(roomBytes / 4, STEP_MIN), STEP_MAX);
+    if (this.#bytes < STEP_MIN) return false;
+    const step = Math.min(Math.max(roomBytes() / 4, STEP_MIN), STEP_MAX);
     if (this.#bytes < step) return false;
     this.#bytes = 0;
     garbage(step);

@@ -444,7 +444,7 @@ export class Device extends EventTarget {
   }
 
   #paced(size: number): boolean {
-    return this.#pacing !== null && this.#pacing.made(size, this.budget - this.held);
+    return this.#pacing !== null && this.#pacing.made(size, () => this.budget - this.held);
   }
 
   #made(number: number, size: number, label: string): Buffer {

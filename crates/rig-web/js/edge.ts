@@ -35,11 +35,10 @@ export class Edges {
     this.#stretch = Math.floor(Math.min(bound, STRETCH_MAX) / WORD) * WORD;
   }
 
-  /** Returns the arguments of the passes encoded since, which are needed until they are submitted. */
-  take(): GPUBuffer[] {
-    const jobs = this.#jobs;
+  /** Lets what the last submission needed go; it was submitted. */
+  clear(): void {
+    for (const job of this.#jobs) job.destroy();
     this.#jobs = [];
-    return jobs;
   }
 
   /** Copies between places of one length. */

@@ -19,11 +19,12 @@ const enum Verdict {
   Refused = 2,
 }
 
-/** Work on its way to the queue: commands, the ways of halves and the arguments they use. */
-interface Kept {
-  commands: GPUCommandBuffer[];
+type Encode = (to: GPUCommandEncoder) => void;
+
+/** Work on its way to the queue: the library's steps or a program's commands, and halves' ways. */
+interface Work {
+  steps: (Encode | GPUCommandEncoder)[];
   ways: Set<Way>;
-  arguments: GPUBuffer[];
 }
 
 interface Held {
@@ -55,19 +56,21 @@ export class Gpu {
   #nextNumber = 1;
   /** Commands of the program that wait for their submission, by number. */
   readonly #commands = new Map<number, { encoder: GPUCommandEncoder; label: string }>();
-  #encoder: GPUCommandEncoder | null = null;
-  #finished: GPUCommandBuffer[] = [];
-  /** Whether what is encoded must not wait for other work on its way to the queue. */
+  /** What is being offered, and whether it must not wait for other work to go to the queue. */
+  #work: Work = { steps: [], ways: new Set() };
   #isUrgent = false;
-  /** The ways of halves that it uses. */
-  #ways = new Set<Way>();
   /** What waits for the end of this microtask. */
-  #kept: Kept = { commands: [], ways: new Set(), arguments: [] };
+  #kept: Work = { steps: [], ways: new Set() };
+  /** The ways that went to the queue in it, which are mapped again behind all their work. */
+  readonly #used = new Set<Way>();
   #wrong = "";
   /** The label of the commands that are submitted. */
   #label = "";
   #submitted = 0;
   #fenced = 0;
+  /** When the oldest fence on the way was put, and when the engine was last kept moving. */
+  #fencedMs = 0;
+  #nudgedMs = 0;
   #reached = 0;
   #isFencing = false;
   readonly #fences: GPUBuffer[] = [];
@@ -181,7 +184,7 @@ export class Gpu {
     if (!held) return;
     this.#buffers.delete(number);
     if (!held.wrapped) held.buffer?.destroy();
-    held.half?.destroy();
+    for (const way of held.half?.destroy() ?? []) this.#used.delete(way);
   }
 
   map(number: number, isWritten: boolean): number {
@@ -204,60 +207,50 @@ export class Gpu {
   }
 
   begin(): void {
-    this.#finished = [];
-    this.#encoder = null;
+    this.#work = { steps: [], ways: new Set() };
     this.#isUrgent = false;
-    this.#ways = new Set();
-    this.device.pushErrorScope("validation");
-    this.device.pushErrorScope("out-of-memory");
   }
 
   copy(src: number, srcAt: number, dst: number, dstAt: number, length: number): void {
-    this.#encode((to) => {
+    this.#add(() => {
       const from = this.#place(src, false, srcAt, length);
-      this.#edges.copy(from, this.#place(dst, true, dstAt, length), to);
+      const place = this.#place(dst, true, dstAt, length);
+      return (to) => this.#edges.copy(from, place, to);
     });
   }
 
   fill(dst: number, at: number, length: number, byte: number): void {
-    this.#encode((to) => this.#edges.fill(this.#place(dst, true, at, length), byte, to));
+    this.#add(() => {
+      const place = this.#place(dst, true, at, length);
+      return (to) => this.#edges.fill(place, byte, to);
+    });
   }
 
   native(number: number): void {
-    this.#finish();
     const commands = this.#commands.get(number);
     if (!commands) return;
     this.#label = commands.label;
     this.#isUrgent = true;
-    try {
-      this.#finished.push(commands.encoder.finish());
-    } catch (e) {
-      this.#wrong = String(e);
-    }
+    this.#work.steps.push(commands.encoder);
   }
 
-  /** Takes what was encoded as a value, or drops it for value 0. */
+  /** Takes the work as a value's, or drops it for value 0. */
   end(value: number): number {
-    this.#finish();
-    const wrong = this.#wrong;
-    const isDropped = value === 0 || wrong !== "";
-    const work: Kept = { commands: this.#finished, ways: this.#ways, arguments: this.#edges.take() };
-    if (isDropped) {
-      for (const buffer of work.arguments) buffer.destroy();
-    } else if (this.#isUrgent) {
+    const [work, label] = [this.#work, this.#label];
+    let wrong = this.#wrong;
+    [this.#wrong, this.#label] = ["", ""];
+    if (value === 0) return 0;
+    if (!wrong && this.#isUrgent) {
       this.#flush();
-      this.#submit(work);
-    } else {
-      this.#kept.commands.push(...work.commands);
-      this.#kept.arguments.push(...work.arguments);
+      wrong = this.#submit(work, value, label);
+    } else if (!wrong) {
+      this.#kept.steps.push(...work.steps);
       for (const way of work.ways) this.#kept.ways.add(way);
     }
-    const errors = [this.device.popErrorScope(), this.device.popErrorScope()];
-    const label = this.#label;
-    [this.#wrong, this.#label] = ["", ""];
-    for (const error of errors) this.judge(error, isDropped ? 0 : value, label);
-    if (wrong) this.#rejections.set(0, wrong);
-    if (isDropped) return wrong ? 1 : 0;
+    if (wrong) {
+      this.#rejections.set(0, wrong);
+      return 1;
+    }
     this.#submitted = value;
     this.commit();
     return 0;
@@ -288,7 +281,11 @@ export class Gpu {
 
   /** Keeps a slow engine moving: some show what is done only when something is submitted. */
   nudge(): void {
-    if (this.#reached < this.#submitted) this.device.queue.submit([]);
+    const now = performance.now();
+    const isSlow = this.#reached < this.#fenced && now - this.#fencedMs >= SLOW_MS;
+    if (!isSlow || now - this.#nudgedMs < NUDGE_MS) return;
+    this.#nudgedMs = now;
+    this.device.queue.submit([]);
   }
 
   stop(): void {
@@ -306,28 +303,54 @@ export class Gpu {
   /** Submits what was kept, and takes the verdict on it. */
   #flush(): void {
     const kept = this.#kept;
-    if (kept.commands.length === 0) return;
-    this.#kept = { commands: [], ways: new Set(), arguments: [] };
-    const { device } = this;
-    device.pushErrorScope("validation");
-    device.pushErrorScope("out-of-memory");
-    this.#submit(kept);
-    const errors = [device.popErrorScope(), device.popErrorScope()];
-    for (const error of errors) this.judge(error, this.#submitted, "");
+    if (kept.steps.length === 0) return;
+    this.#kept = { steps: [], ways: new Set() };
+    const wrong = this.#submit(kept, this.#submitted, "");
+    if (wrong) this.#reject(this.#submitted, wrong, "");
   }
 
-  #submit({ commands, ways, arguments: spent }: Kept): void {
-    // Work on the queue finds nothing mapped; the host finds it mapped again behind the work.
-    for (const way of ways) way.unmap();
-    this.device.queue.submit(commands);
-    for (const way of ways) way.map();
-    for (const buffer of spent) buffer.destroy();
+  /** Encodes and submits work; answers what the engine throws, with nothing submitted then. */
+  #submit({ steps, ways }: Work, value: number, label: string): string {
+    const { device } = this;
+    let wrong = "";
+    device.pushErrorScope("validation");
+    device.pushErrorScope("out-of-memory");
+    try {
+      const commands = this.#encoded(steps);
+      // Work on the queue finds nothing mapped.
+      for (const way of ways) way.unmap();
+      device.queue.submit(commands);
+      for (const way of ways) this.#used.add(way);
+    } catch (e) {
+      wrong = String(e);
+    }
+    this.#edges.clear();
+    const errors = [device.popErrorScope(), device.popErrorScope()];
+    for (const error of errors) this.judge(error, wrong ? 0 : value, label);
+    return wrong;
+  }
+
+  #encoded(steps: Work["steps"]): GPUCommandBuffer[] {
+    const finished: GPUCommandBuffer[] = [];
+    let own: GPUCommandEncoder | null = null;
+    for (const step of steps) {
+      if (typeof step === "function") {
+        step((own ??= this.device.createCommandEncoder({ label: "rig" })));
+        continue;
+      }
+      if (own) finished.push(own.finish());
+      own = null;
+      finished.push(step.finish());
+    }
+    if (own) finished.push(own.finish());
+    return finished;
   }
 
   #fence(): void {
     this.#isFencing = false;
     const value = this.#submitted;
     if (this.loss) return;
+    if (this.#reached === this.#fenced) this.#fencedMs = performance.now();
     this.#fenced = value;
     const { device } = this;
     // On a device that is being lost everything is wrong, which is no error of the page's.
@@ -339,10 +362,10 @@ export class Gpu {
         size: 4,
         usage: Usage.MAP_READ | Usage.COPY_DST,
       });
-    const encoder = device.createCommandEncoder({ label: "rig fence" });
-    encoder.clearBuffer(fence);
-    this.#kept.commands.push(encoder.finish());
+    this.#kept.steps.push((to) => to.clearBuffer(fence));
     this.#flush();
+    for (const way of this.#used) way.map();
+    this.#used.clear();
     const judged = this.#judged;
     this.#judged = [];
     fence.mapAsync(MapMode.READ).then(
@@ -388,25 +411,20 @@ export class Gpu {
     const held = this.#buffers.get(number)!;
     if (held.half) {
       const way = held.half.way(!isWritten);
-      this.#ways.add(way);
+      this.#work.ways.add(way);
       return { buffer: way.buffer, offset, length };
     }
     this.#isUrgent ||= held.wrapped || held.lent || held.verdict !== Verdict.There;
     return { buffer: held.buffer!, offset, length };
   }
 
-  /** Encodes, and keeps what an engine throws for the end: nothing may pass through a call. */
-  #encode(f: (to: GPUCommandEncoder) => void): void {
+  /** Adds a step, and keeps what an engine throws for the end: nothing may pass through a call. */
+  #add(step: () => Encode): void {
     try {
-      f((this.#encoder ??= this.device.createCommandEncoder({ label: "rig" })));
+      this.#work.steps.push(step());
     } catch (e) {
       this.#wrong ||= String(e);
     }
-  }
-
-  #finish(): void {
-    if (this.#encoder) this.#finished.push(this.#encoder.finish());
-    this.#encoder = null;
   }
 }
 
@@ -456,5 +474,8 @@ const EMPTY: Held = {
 };
 const REJECTIONS_MAX = 64;
 const LOSS_MS = 1000;
+/** How long a wait lasts before the engine is kept moving, and how often that is (S13.12). */
+const SLOW_MS = 10;
+const NUDGE_MS = 4;
 /** What every buffer can be used for. */
 const USAGE = Usage.STORAGE | Usage.COPY_SRC | Usage.COPY_DST;

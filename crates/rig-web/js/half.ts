@@ -39,7 +39,11 @@ export class Way {
     this.#mode = isWritten ? MapMode.WRITE : MapMode.READ;
     const label = isWritten ? "rig upload" : "rig readback";
     const usage = isWritten ? Usage.MAP_WRITE | Usage.COPY_SRC : Usage.MAP_READ | Usage.COPY_DST;
+    // A device without room, or one that is being lost, shows it by a map that fails.
+    around.device.pushErrorScope("validation");
+    around.device.pushErrorScope("out-of-memory");
     this.buffer = around.device.createBuffer({ label, size, usage, mappedAtCreation: isWritten });
+    for (let i = 0; i < 2; i += 1) around.device.popErrorScope().catch(() => undefined);
     if (isWritten) this.#state = State.Mapped;
   }
 
@@ -119,8 +123,11 @@ export class Half {
     return (this.#ways[at] ??= new Way(this.#around, this.#length, isWritten));
   }
 
-  destroy(): void {
-    for (const way of this.#ways) way?.destroy();
+  /** Destroys its buffers; answers their ways. */
+  destroy(): Way[] {
+    const ways = this.#ways.filter((way) => way !== null);
+    for (const way of ways) way.destroy();
+    return ways;
   }
 }
 

@@ -10,7 +10,7 @@ import type { Wait } from "./wait.js";
 export interface Exports {
   readonly memory: WebAssembly.Memory;
   start(managedPool: number, tracePool: number): void;
-  pump(): number;
+  pump(isDue: number): number;
   turn_over(): void;
   gpu_woke(gpu: number): void;
   text_in(length: number): number;
@@ -93,11 +93,13 @@ export class Instance {
   #settled: (() => void)[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
   #timerAt = Infinity;
+  /** Whether the time of the next maintenance has come. */
+  #isDue = false;
   readonly #pressure: Pressure;
 
   private constructor(settings: Settings) {
     this.settings = settings;
-    this.dropped = new Dropped(() => this.event((e) => e.pump()));
+    this.dropped = new Dropped(() => this.event((e) => e.pump(0)));
     this.#pressure = new Pressure(() => this.event((e) => e.turn_over()));
   }
 
@@ -249,7 +251,8 @@ export class Instance {
 
   /** Polls what was woken, sets the timer for the next maintenance, and resolves promises. */
   #after(): void {
-    const next = this.#exports.pump();
+    const next = this.#exports.pump(this.#isDue ? 1 : 0);
+    this.#isDue = false;
     if (next >= 0) this.#setTimer(next);
     const settled = this.#settled;
     if (settled.length === 0) return;
@@ -264,6 +267,7 @@ export class Instance {
     this.#timerAt = at;
     const timer = setTimeout(() => {
       this.#timer = undefined;
+      this.#isDue = true;
       this.event(() => undefined);
     }, wait);
     this.#timer = timer;

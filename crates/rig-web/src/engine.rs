@@ -61,14 +61,18 @@ extern "C" fn turn_over() {
     }
 }
 
-/// Polls what was woken, does the maintenance that is due, and answers in how many milliseconds
-/// the next is; -1 for none.
+/// Polls what was woken, does the maintenance if its time has come or somebody asks for it, and
+/// answers in how many milliseconds the next is; -1 if that is as it was, or never.
 #[unsafe(no_mangle)]
-extern "C" fn pump() -> f64 {
+extern "C" fn pump(is_due: u32) -> f64 {
     task::pump();
     let mut next = -1.0;
+    let mut is_due = is_due != 0;
     for _ in 0..PASSES_MAX {
-        embed::take_poke();
+        // Most calls leave nothing to look after.
+        if !(embed::take_poke() | std::mem::take(&mut is_due)) {
+            break;
+        }
         next = page::in_ms(embed::pass());
         task::pump();
     }

@@ -11,6 +11,10 @@ use crate::workspace::{Workspace, answer, run_with};
 pub(crate) const FULL: Step = Step { name: "bench", sum: Sum::Counts, run: full };
 /// Runs every benchmark with few rounds, in less than five minutes.
 pub(crate) const QUICK: Step = Step { name: "bench", sum: Sum::Counts, run: quick };
+/// Runs the benchmarks of the built npm package in full, in the engines that are here.
+pub(crate) const WEB: Step = Step { name: "bench web", sum: Sum::Counts, run: web };
+/// Runs these with few rounds.
+pub(crate) const QUICK_WEB: Step = Step { name: "bench web", sum: Sum::Counts, run: quick_web };
 
 fn full(workspace: &Workspace) -> Result<Found, Failure> {
     bench(workspace, Length::Full)
@@ -18,6 +22,26 @@ fn full(workspace: &Workspace) -> Result<Found, Failure> {
 
 fn quick(workspace: &Workspace) -> Result<Found, Failure> {
     bench(workspace, Length::Quick)
+}
+
+fn web(workspace: &Workspace) -> Result<Found, Failure> {
+    bench_web(workspace, Length::Full)
+}
+
+fn quick_web(workspace: &Workspace) -> Result<Found, Failure> {
+    bench_web(workspace, Length::Quick)
+}
+
+fn bench_web(workspace: &Workspace, length: Length) -> Result<Found, Failure> {
+    let mut command = workspace.program("node");
+    command.arg("crates/rig-web/benches/run.mjs");
+    if length == Length::Quick {
+        command.arg("--quick");
+    }
+    let mut tables = Tables::default();
+    run_with(&mut command, |line| tables.read(line))?;
+    let path = write(workspace, length, "crates/rig-web", &tables)?;
+    Ok(Found { note: format!("written to {path}"), ..Found::default() })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,10 +53,8 @@ enum Length {
 fn bench(workspace: &Workspace, length: Length) -> Result<Found, Failure> {
     let mut command = workspace.cargo();
     command.args(["bench", "-p", "rig-gpu"]);
-    let mut file = today();
     if length == Length::Quick {
         command.env("RIG_BENCH_QUICK", "1");
-        file += "-quick";
     }
     let mut tables = Tables::default();
     run_with(&mut command, |line| tables.read(line))?;
@@ -46,10 +68,22 @@ fn bench(workspace: &Workspace, length: Length) -> Result<Found, Failure> {
             note += ", without the peers, which did not build or run";
         }
     }
+    let path = write(workspace, length, "crates/rig", &tables)?;
+    Ok(Found { note: format!("written to {path}{note}"), ..Found::default() })
+}
+
+/// Writes the tables of a package's benches to its dated file; answers that file's path.
+fn write(
+    workspace: &Workspace,
+    length: Length,
+    package: &str,
+    tables: &Tables,
+) -> Result<String, Failure> {
     if tables.rows == 0 {
         return Err("no bench printed a table".to_string().into());
     }
-    let path = format!("crates/rig/benches/results/{file}.md");
+    let ending = if length == Length::Quick { "-quick" } else { "" };
+    let path = format!("{package}/benches/results/{}{ending}.md", today());
     let full_path = workspace.root.join(&path);
     let text =
         format!("# Benchmarks of {}\n\n{}{}", today(), machine(workspace, length), tables.text);
@@ -58,7 +92,7 @@ fn bench(workspace: &Workspace, length: Length) -> Result<Found, Failure> {
         std::fs::create_dir_all(folder).map_err(told)?;
     }
     std::fs::write(&full_path, text).map_err(told)?;
-    Ok(Found { note: format!("written to {path}{note}"), ..Found::default() })
+    Ok(path)
 }
 
 /// The Markdown among what benches print.

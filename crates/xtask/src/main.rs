@@ -52,8 +52,10 @@ fn steps(arguments: &[String]) -> Option<Vec<Step>> {
         ["miri"] => vec![miri::STEP],
         ["validation"] => vec![validation::STEP],
         ["test"] => every_step(),
-        ["bench"] => vec![bench::FULL],
-        ["bench", "--quick"] => vec![bench::QUICK],
+        ["bench"] => vec![bench::FULL, package::BUILD, bench::WEB],
+        ["bench", "--quick"] => vec![bench::QUICK, package::BUILD, bench::QUICK_WEB],
+        ["bench-web"] => vec![package::BUILD, bench::WEB],
+        ["bench-web", "--quick"] => vec![package::BUILD, bench::QUICK_WEB],
         _ => return None,
     })
 }
@@ -99,7 +101,9 @@ usage: cargo xtask TASK
   loom             the model checker on claims, stamps, the turn and loss
   miri             memory checks of rows 0 to 3 and the access paths
   validation       the tests of GPUs under Vulkan's validation layer
-  bench [--quick]  the benchmarks, written to crates/rig/benches/results
+  bench [--quick]  the benchmarks, written to benches/results of crates/rig and crates/rig-web
+  bench-web [--quick]
+                   those of the npm package alone
 ";
 
 #[cfg(test)]
@@ -119,6 +123,8 @@ mod usage_tests {
             "validation",
             "bench",
             "bench --quick",
+            "bench-web",
+            "bench-web --quick",
         ];
         for task in ["setup", "check", "test"].into_iter().chain(other) {
             let words: Vec<String> = task.split(' ').map(String::from).collect();

@@ -1,0 +1,276 @@
+// The rows of the benchmarks of the package: each beside its floor and its peers, in one run.
+//
+// The cases of a row take turns, so that a busy machine meets all of them. A figure is the ratio of
+// their fastest rounds; the median and the ninth tenth stand beside it.
+
+const KIB = 2 ** 10;
+const MIB = 2 ** 20;
+
+/** Runs every row and tells its lines of Markdown. `open` opens another GPU device. */
+export async function run({ init, adapter, open, peers, quick, tell }) {
+  const rig = await init();
+  const { limits } = adapter;
+  const requiredLimits = Object.fromEntries(
+    ["maxBufferSize", "maxStorageBufferBindingSize"].map((name) => [name, limits[name]]),
+  );
+  const device = await adapter.requestDevice({ requiredLimits });
+  const world = { rig, device, open, gpu: rig.adopt(device, { budget: 1024 * MIB }), peers, quick, tell };
+  head(world, "making and giving back, 64 KiB, 1,000 at a time");
+  await making(world);
+  head(world, "bytes to a GPU");
+  await uploads(world);
+  head(world, "bytes from a GPU");
+  await reads(world);
+  head(world, "64 reads of 4 bytes");
+  await smallReads(world);
+  world.gpu.freeCache();
+  tell("### P18: buffers of 1 MiB made and forgotten under a budget of 256 MiB");
+  tell("");
+  tell("| loop | buffers | s | stalled | wanted | met | longest ms | greatest held | raw WebGPU, greatest held |");
+  tell("|---|---|---|---|---|---|---|---|---|");
+  const raw = await forgottenRaw(world, quick ? 500 : 2_000);
+  await forgotten(world, "awaited", quick ? 2_000 : 10_000, raw, () => undefined);
+  await forgotten(world, "8 a frame of 16 ms", quick ? 500 : 5_000, raw, frame);
+  // Millions of live objects make every collection slow.
+  globalThis.kept = Array.from({ length: 3_000_000 }, (_, i) => ({ i }));
+  await forgotten(world, "awaited, 3 million live objects", quick ? 500 : 2_000, raw, () => undefined);
+  globalThis.kept = undefined;
+}
+
+async function making({ gpu, device, peers, tell, quick }) {
+  const usage = 8 | 4 | 128;
+  const size = 64 * KIB;
+  const count = 1_000;
+  const cases = {
+    rig() {
+      for (let i = 0; i < count; i += 1) gpu.createBufferNow(size).dispose();
+    },
+    raw() {
+      for (let i = 0; i < count; i += 1) device.createBuffer({ size, usage }).destroy();
+    },
+    async promise() {
+      for (let i = 0; i < count; i += 1) (await gpu.createBuffer(size)).dispose();
+    },
+  };
+  const manager = peers?.bufferManager;
+  if (manager) {
+    cases.tf = () => {
+      for (let i = 0; i < count; i += 1) manager.releaseBuffer(manager.acquireBuffer(size, usage));
+    };
+  }
+  const times = await interleaved(cases, quick ? 10 : 40, () => fence(device));
+  const row = rows(tell, "P16", times);
+  row("createBufferNow, dispose", "rig", "raw createBuffer, destroy", "raw", 0.08, count);
+  if (manager) row("createBufferNow, dispose", "rig", "TensorFlow.js, acquire and release", "tf", 0.3, count);
+  row("createBuffer awaited, dispose", "promise", "raw createBuffer, destroy", "raw", undefined, count);
+}
+
+async function uploads({ rig, gpu, device, peers, tell, quick }) {
+  for (const size of sizes(quick)) {
+    const data = new Uint8Array(size).map((_, i) => i * 31 + (i >> 8));
+    const x = await gpu.createBuffer(size);
+    const buffer = device.createBuffer({ size, usage: 8 | 4 | 128 });
+    const host = rig.wrap(data);
+    const cases = {
+      copy: () => rig.copy(host, x),
+      blit: () => x.blitFrom(data),
+      raw() {
+        device.queue.writeBuffer(buffer, 0, data);
+        return fence(device);
+      },
+    };
+    if (peers?.upload && size === 16 * MIB) cases.tf = () => peers.upload(new Float32Array(data.buffer));
+    const times = await interleaved(cases, rounds(size, quick), () => fence(device));
+    check(await x.toArray(Uint8Array), data);
+    const row = rows(tell, "P17", times);
+    const wanted = size === 256 * MIB ? 1 / 2.5 : 1;
+    row(`copy of a wrapped array, ${named(size)}`, "copy", "writeBuffer, waited for", "raw", wanted);
+    row(`blitFrom, ${named(size)}`, "blit", "writeBuffer, waited for", "raw", wanted);
+    if (cases.tf) row(`copy of a wrapped array, ${named(size)}`, "copy", "TensorFlow.js", "tf", 1 / 3);
+    x.free();
+    buffer.destroy();
+  }
+}
+
+async function reads({ gpu, device, peers, tell, quick }) {
+  for (const size of sizes(quick)) {
+    const data = new Uint8Array(size).map((_, i) => i * 29 + (i >> 8));
+    const x = await gpu.createBuffer(size);
+    const buffer = device.createBuffer({ size, usage: 8 | 4 | 128 });
+    await x.blitFrom(data);
+    device.queue.writeBuffer(buffer, 0, data);
+    let found;
+    const cases = {
+      async rig() {
+        found = await x.toArray(Uint8Array);
+      },
+      async raw() {
+        const staging = device.createBuffer({ size, usage: 1 | 8 });
+        const encoder = device.createCommandEncoder();
+        encoder.copyBufferToBuffer(buffer, 0, staging, 0, size);
+        device.queue.submit([encoder.finish()]);
+        await staging.mapAsync(1);
+        new Uint8Array(staging.getMappedRange().slice(0));
+        staging.destroy();
+      },
+    };
+    if (peers?.read && size === 16 * MIB) cases.tf = peers.read(new Float32Array(size / 4).fill(3));
+    const times = await interleaved(cases, rounds(size, quick), () => fence(device));
+    check(found, data);
+    const row = rows(tell, "P17", times);
+    row(`toArray, ${named(size)}`, "rig", "a buffer mapped and copied", "raw", 1);
+    if (cases.tf) row(`toArray, ${named(size)}`, "rig", "TensorFlow.js", "tf", 1 / 3);
+    x.free();
+    buffer.destroy();
+  }
+}
+
+async function smallReads({ gpu, device, tell, quick }) {
+  const count = 64;
+  const x = await gpu.createBuffer(4 * count);
+  await x.blitFrom(Uint32Array.from({ length: count }, (_, i) => i + 1));
+  const buffer = device.createBuffer({ size: 4 * count, usage: 8 | 4 | 128 });
+  const staging = device.createBuffer({ size: 4, usage: 1 | 8 });
+  let found;
+  const cases = {
+    async rig() {
+      const all = Array.from({ length: count }, (_, i) => x.toArray(Uint32Array, { offset: 4 * i, length: 4 }));
+      found = await Promise.all(all);
+    },
+    async raw() {
+      for (let i = 0; i < count; i += 1) {
+        const encoder = device.createCommandEncoder();
+        encoder.copyBufferToBuffer(buffer, 4 * i, staging, 0, 4);
+        device.queue.submit([encoder.finish()]);
+        await staging.mapAsync(1);
+        new Uint32Array(staging.getMappedRange().slice(0));
+        staging.unmap();
+      }
+    },
+  };
+  const times = await interleaved(cases, quick ? 5 : 30, () => fence(device));
+  if (found.some(([word], i) => word !== i + 1)) throw new Error("a small read was wrong");
+  rows(tell, "P19", times)("toArray, asked together", "rig", "as many maps, one after another", "raw", 1 / 50, count);
+  for (const own of [staging, buffer]) own.destroy();
+  x.free();
+}
+
+/** Makes buffers and forgets them; tells how long that took, and how much of it was waited for. */
+async function forgotten({ rig, open, tell }, name, count, raw, between) {
+  const gpu = rig.adopt(await open(), { budget: 256 * MIB, name });
+  let [stalled, longest, greatest] = [0, 0, 0];
+  const began = performance.now();
+  for (let i = 0; i < count; i += 1) {
+    const asked = performance.now();
+    await gpu.createBuffer(MIB);
+    const ms = performance.now() - asked;
+    if (ms >= STALL_MS) stalled += ms;
+    longest = Math.max(longest, ms);
+    greatest = Math.max(greatest, gpu.held);
+    await between(i);
+  }
+  const took = performance.now() - began;
+  const share = stalled / took;
+  if (greatest > 256 * MIB) throw new Error(`${greatest} bytes were held`);
+  const wanted = name.includes("million") ? "" : "<= 10 %";
+  const met = wanted && (share <= 0.1 ? "yes" : "no");
+  const cells = [name, count, (took / 1e3).toFixed(2), `${(100 * share).toFixed(1)} %`, wanted, met];
+  tell(`| ${[...cells, longest.toFixed(0), named(greatest), raw].join(" | ")} |`);
+  await gpu.close();
+}
+
+/** Does the same without rig; answers the most that was not found unreachable at any time. */
+async function forgottenRaw({ open }, count) {
+  const own = await open();
+  let [held, greatest] = [0, 0];
+  const registry = new FinalizationRegistry(() => (held -= 1));
+  for (let i = 0; i < count; i += 1) {
+    registry.register(own.createBuffer({ size: MIB, usage: 8 | 128 }), i);
+    held += 1;
+    greatest = Math.max(greatest, held);
+    await eighth(i);
+  }
+  own.destroy();
+  return `${named(greatest * MIB)} of ${named(count * MIB)}`;
+}
+
+/** Waits for a turn of the event loop after every eighth. */
+function eighth(i) {
+  return i % 8 === 7 ? new Promise((resolve) => setTimeout(resolve)) : undefined;
+}
+
+/** Waits for a frame after every eighth. */
+function frame(i) {
+  return i % 8 === 7 ? new Promise((resolve) => setTimeout(resolve, 16)) : undefined;
+}
+
+/** Waits until what was submitted is done. */
+async function fence(device) {
+  const buffer = device.createBuffer({ size: 4, usage: 1 | 8 });
+  const encoder = device.createCommandEncoder();
+  encoder.clearBuffer(buffer);
+  device.queue.submit([encoder.finish()]);
+  await buffer.mapAsync(1);
+  buffer.destroy();
+}
+
+/** Runs the cases in turn, each `count` times, and answers their times in milliseconds. */
+async function interleaved(cases, count, settle) {
+  const names = Object.keys(cases);
+  const times = Object.fromEntries(names.map((name) => [name, []]));
+  for (let round = -1; round < count; round += 1) {
+    for (let i = 0; i < names.length; i += 1) {
+      const name = names[(i + Math.max(round, 0)) % names.length];
+      await settle();
+      const began = performance.now();
+      await cases[name]();
+      // The first round warms up.
+      if (round >= 0) times[name].push(performance.now() - began);
+    }
+  }
+  for (const name of names) times[name].sort((a, b) => a - b);
+  return times;
+}
+
+function head({ tell }, title) {
+  tell("");
+  tell(`### ${title}`);
+  tell("");
+  tell("| goal | what | figure | wanted | met | rig us: min, median, p90 | beside | its us |");
+  tell("|---|---|---|---|---|---|---|---|");
+}
+
+/** Returns what tells a row of one case beside another, in microseconds of each of `count`. */
+function rows(tell, goal, times) {
+  const shown = (name, count) => {
+    const at = (share) => times[name][Math.floor(share * (times[name].length - 1))];
+    return [0, 0.5, 0.9].map((share) => ((1e3 * at(share)) / count).toFixed(2)).join(", ");
+  };
+  return (what, name, beside, other, wanted, count = 1) => {
+    const figure = times[name][0] / times[other][0];
+    const met = wanted === undefined ? "" : figure <= wanted ? "yes" : "no";
+    const bound = wanted === undefined ? "" : `<= ${Number(wanted.toPrecision(2))}`;
+    const cells = [goal, what, `${figure.toFixed(3)} x`, bound, met, shown(name, count), beside, shown(other, count)];
+    tell(`| ${cells.join(" | ")} |`);
+  };
+}
+
+function check(found, wanted) {
+  const at = found.findIndex((byte, i) => byte !== wanted[i]);
+  if (at !== -1 || found.length !== wanted.length) throw new Error(`byte ${at} was wrong`);
+}
+
+function sizes(quick) {
+  return quick ? [64 * KIB, 16 * MIB] : [64 * KIB, MIB, 16 * MIB, 64 * MIB, 256 * MIB];
+}
+
+function rounds(size, quick) {
+  return quick ? 5 : size > 16 * MIB ? 6 : 20;
+}
+
+function named(bytes) {
+  return bytes < MIB ? `${bytes / KIB} KiB` : `${Math.round(bytes / MIB)} MiB`;
+}
+
+/** A call that takes longer waited for something. */
+const STALL_MS = 2;
