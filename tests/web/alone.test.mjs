@@ -26,7 +26,9 @@ test(
     const m = rig.memory("alone");
     await use(m);
     await passes(long ? 120 : 20);
-    // The first look tells what the timers left: it is taken ahead of all else that a call does.
+    // A look tells what the timers left: it is taken ahead of all else that a call does. Where other
+    // tests keep the page busy for seconds, they are late.
+    for (let looks = 0; looks < 6 && m.held > 0; looks += 1) await passes(10);
     equal([m.held, m.cached], [0, 0]);
     equal((await m.createBuffer(256 * KIB)).size, 256 * KIB, "it goes on");
     await m.close();
