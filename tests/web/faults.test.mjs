@@ -248,6 +248,48 @@ test(
   needs,
 );
 
+test(
+  "s4_4_a_foreign_gpu_buffer_that_lacks_a_usage_is_unsupported_before_anything_runs",
+  async ({ rig, gpu }) => {
+    const { COPY_SRC, COPY_DST, STORAGE } = GPUBufferUsage;
+    const wrap = (usage) => gpu.wrapGpu(gpu.gpu.createBuffer({ size: 16, usage }));
+    const own = await gpu.createBuffer(16);
+    await own.fill(3);
+    const kernel = await gpu.kernel(`
+      @group(0) @binding(0) var<storage, read_write> x: array<u32>;
+      @compute @workgroup_size(1) fn main() { x[0] = 1; }`);
+    const source = wrap(COPY_SRC);
+    const target = wrap(COPY_DST);
+    const { submitted } = gpu;
+    const calls = [
+      [() => source.fill(0), "COPY_DST"],
+      [() => source.blitFrom(new Uint8Array(16)), "COPY_DST"],
+      [() => rig.copy(own, source), "COPY_DST"],
+      [() => target.toArray(Uint8Array), "COPY_SRC"],
+      [() => rig.copy(target, own), "COPY_SRC"],
+      [() => target.fill(1), "STORAGE"],
+      [() => target.view(1).fill(0), "STORAGE"],
+      [() => target.blitFrom(new Uint8Array(5)), "STORAGE"],
+      [() => rig.copy(own.view(0, 5), target.view(4, 5)), "STORAGE"],
+      [() => kernel.run({ x: target }, [1]), "STORAGE"],
+    ];
+    for (const [call, lacking] of calls) {
+      const { message } = await fails(call, "Unsupported");
+      holds(message.includes(lacking), message);
+    }
+    equal([gpu.submitted, source.stamps().write, target.stamps().write], [submitted, null, null]);
+    // What they can do, they do.
+    await rig.copy(own, target);
+    await target.fill(0, { offset: 4, length: 4 });
+    await target.blitFrom(new Uint8Array([1, 2, 3, 4]), { offset: 8 });
+    equal(await source.toArray(Uint8Array, { offset: 3, length: 7 }), new Uint8Array(7));
+    const both = wrap(COPY_SRC | COPY_DST | STORAGE);
+    await both.view(1, 5).fill(9);
+    equal((await both.toArray(Uint8Array)).subarray(0, 7), [0, 9, 9, 9, 9, 9, 0]);
+  },
+  needs,
+);
+
 test("s13_11_free_and_dispose_of_either_side_of_a_pending_copy_settle_it", async ({ rig, gpu }) => {
   const m = rig.memory("copied");
   const ends = [["src", "free"], ["src", "dispose"], ["dst", "free"], ["dst", "dispose"]];

@@ -4,6 +4,7 @@ import { type Device, indexOf, type Point } from "./device.js";
 import { arrayOf, bytesOf, callable, instance, integer, options } from "./check.js";
 import { dead, misuse, unsupported } from "./error.js";
 import { Export } from "./export.js";
+import { Usage } from "./flags.js";
 import type { Exports, Instance } from "./instance.js";
 import type { Wait } from "./wait.js";
 
@@ -58,6 +59,8 @@ export interface Made {
   readonly label: string;
   /** The bytes that its device's pacing counted for it; 0 for views, borrows and wrapped memory. */
   readonly counted: number;
+  /** The page's own GPU buffer, where it is one. */
+  readonly foreign?: GPUBuffer;
   /** The number of the array that holds its bytes, or 0; asked for where it is not known. */
   readonly array?: number;
 }
@@ -171,6 +174,7 @@ export class Buffer {
     }
     const { offset, length } = this.#range("fill", o);
     const number = this.#live("fill");
+    this.checkUsage("fill", Usage.COPY_DST | (byte > 0 || isOdd(this.offset + offset, length) ? Usage.STORAGE : 0));
     const done = () => undefined;
     await this.#made.instance.wait((e, t) => e.fill(t, number, offset, length, byte), done, o);
     this.checkThere("fill");
@@ -263,6 +267,17 @@ export class Buffer {
     throw misuse(call, "Option", `${name} is of another instance of rig`);
   }
 
+  /**
+   * @internal Fails where a GPU buffer of the page lacks a usage that a call needs. Edges that are
+   * no whole words are patched by a compute pass.
+   */
+  checkUsage(call: string, needed: number): void {
+    const { foreign, device } = this.#made;
+    if (!foreign || (foreign.usage & needed) === needed) return;
+    const names = (Object.keys(Usage) as (keyof typeof Usage)[]).filter((name) => Usage[name] & needed & ~foreign.usage);
+    throw unsupported(device.name, `${call}: the page's GPU buffer lacks the usage ${names.join(" and ")}`);
+  }
+
   /** @internal Fails if the program took the bytes away while a call ran. */
   checkThere(call: string): void {
     if (this.#isGone()) throw dead(call, "detached");
@@ -336,10 +351,12 @@ export class Buffer {
   async #blit(call: string, { number, offset, bytes, into }: Blit, o?: Wait): Promise<void> {
     const { instance: rig, device } = this.#made;
     const { length } = bytes;
+    const written = into === 0 ? device.writeOf(number) : 0;
+    const patched = isOdd(this.offset + offset, length) ? Usage.STORAGE : 0;
+    this.checkUsage(call, into === 0 ? Usage.COPY_SRC : Usage.COPY_DST | patched);
     const start = (e: Exports, ticket: number) => {
       e.blit(ticket, number, offset, rig.arrays.add(bytes, true), into);
     };
-    const written = into === 0 ? device.writeOf(number) : 0;
     await rig.wait(start, () => undefined, o);
     this.checkThere(call);
     if (bytes.length !== length) throw misuse(call, "Detached", "the array was taken away meanwhile");
@@ -376,6 +393,11 @@ export class Buffer {
   #uncount(): void {
     this.#made.device.gaveBack(this.#made.counted);
   }
+}
+
+/** @internal Whether bytes start or end within a word of WebGPU's. */
+export function isOdd(offset: number, length: number): boolean {
+  return offset % 4 !== 0 || length % 4 !== 0;
 }
 
 interface Blit {

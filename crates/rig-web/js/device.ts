@@ -1,6 +1,6 @@
 // Devices: stores of bytes with a timeline, and what is submitted to them.
 
-import { Buffer, type Lent, numberOf, type Range } from "./buffer.js";
+import { Buffer, type Lent, type Made, numberOf, type Range } from "./buffer.js";
 import { eventLoopTurn, Pacing } from "./collector.js";
 import { budgetOf, callable, has, instance, integer, options } from "./check.js";
 import { type LabelTotal, lost, misuse, RigError, type SiteTotal, type Told, unsupported } from "./error.js";
@@ -284,7 +284,7 @@ export class Device extends EventTarget {
     const { instance: rig, gpu } = this.#opened;
     if (!gpu) throw unsupported(this.name, "this is no GPU device");
     const number = rig.call((e) => e.wrap_gpu(this.index, gpu.wrap(buffer), size));
-    const whole = this.#buffer({ number, size, label, counted: 0 });
+    const whole = this.#buffer({ number, size, label, counted: 0, foreign: buffer });
     if (offset === 0 && (length ?? size) === size) return whole;
     try {
       return whole.view(offset, length);
@@ -451,7 +451,7 @@ export class Device extends EventTarget {
     return this.#buffer({ number, size, label, counted: size });
   }
 
-  #buffer(made: { number: number; size: number; label: string; counted: number }): Buffer {
+  #buffer(made: Pick<Made, "number" | "size" | "label" | "counted" | "foreign">): Buffer {
     const { instance } = this.#opened;
     return new Buffer({ instance, device: this, offset: 0, ...made });
   }

@@ -67,6 +67,7 @@ export class Kernel {
       const value = bind[variable.name];
       if (variable.space === "uniform") continue;
       if (!(value instanceof Buffer)) throw misuse("run", "Option", `${variable.name} is no buffer`);
+      value.checkUsage("run", Usage.STORAGE);
       named[variable.space === "write" ? "writes" : "reads"].push(value);
     }
     const bytes = new Map<Variable, Uint8Array>();

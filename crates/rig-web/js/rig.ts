@@ -1,11 +1,12 @@
 // The package's face: `init`, and what it answers.
 
 import { isNode, isPinned } from "./arrays.js";
-import { Buffer, numberOf } from "./buffer.js";
+import { Buffer, isOdd, numberOf } from "./buffer.js";
 import { budgetOf, bytesOf, callable, flag, has, integer, named, options } from "./check.js";
 import { type ClaimOptions, Claims } from "./claims.js";
 import { type Counters, Device, type DeviceStats, type Label } from "./device.js";
 import { misuse, RigError, unsupported } from "./error.js";
+import { Usage } from "./flags.js";
 import { Instance, type Settings } from "./instance.js";
 import { raced, type Wait } from "./wait.js";
 
@@ -247,6 +248,9 @@ class Face implements Rig {
     const from = numberOf("copy", "src", src, this.#instance);
     const to = numberOf("copy", "dst", dst, this.#instance);
     const written = src.device.writeOf(from);
+    const patched = isOdd(src.offset, src.size) || isOdd(dst.offset, 0) ? Usage.STORAGE : 0;
+    src.checkUsage("copy", Usage.COPY_SRC);
+    dst.checkUsage("copy", Usage.COPY_DST | patched);
     await this.#instance.wait((e, t) => e.copy(t, from, to), () => undefined, o);
     for (const side of [src, dst]) side.checkThere("copy");
     src.device.checkWritten("copy", written);
