@@ -290,6 +290,36 @@ test(
   needs,
 );
 
+test(
+  "s8_8_a_copy_whose_own_commands_are_found_wrong_is_misuse_and_answers_nothing",
+  async ({ rig, open }) => {
+    const gpu = await open();
+    const foreign = gpu.gpu.createBuffer({ size: 4096, usage: 0x80 | 0x4 | 0x8 });
+    const [w, x, h] = [gpu.wrapGpu(foreign), await gpu.createBuffer(4096), await rig.host.createBuffer(4096)];
+    await w.fill(5);
+    await x.fill(6);
+    foreign.destroy();
+    const calls = {
+      toArray: () => w.toArray(Uint8Array),
+      blitTo: () => w.view(4, 8).blitTo(new Uint8Array(8)),
+      blitFrom: () => w.blitFrom(new Uint8Array(4096)),
+      fill: () => w.fill(0),
+      copy: () => rig.copy(w, h),
+    };
+    const logged = await loggedBy(async () => {
+      for (const [name, call] of Object.entries(calls)) {
+        equal((await fails(call, "Misuse", "Rejected")).call, name);
+      }
+      for (const call of [() => rig.copy(h, w), () => rig.copy(w, x), () => rig.copy(x, w)]) await fails(call, "Misuse", "Rejected");
+    });
+    equal(logged, [], "whoever called is told, and nobody else");
+    await x.fill(7);
+    equal((await x.toArray(Uint8Array))[4095], 7, "the device goes on");
+    await gpu.close();
+  },
+  needs,
+);
+
 test("s13_11_free_and_dispose_of_either_side_of_a_pending_copy_settle_it", async ({ rig, gpu }) => {
   const m = rig.memory("copied");
   const ends = [["src", "free"], ["src", "dispose"], ["dst", "free"], ["dst", "dispose"]];

@@ -143,7 +143,7 @@ export class Buffer {
     const number = this.#live("toArray");
     this.#inRange("toArray", offset, length);
     const out = arrayOf("toArray", type, length);
-    await this.#blit("toArray", { number, offset, bytes: bytesOf("toArray", "type", out), into: 0 }, o);
+    await this.#blit("toArray", { number, offset, bytes: bytesOf("toArray", "type", out) }, o);
     return out;
   }
 
@@ -154,7 +154,7 @@ export class Buffer {
     const { offset } = this.#range("blitTo", o);
     const number = this.#live("blitTo");
     this.#inRange("blitTo", offset, bytes.length);
-    await this.#blit("blitTo", { number, offset, bytes, into: 0 }, o);
+    await this.#blit("blitTo", { number, offset, bytes }, o);
     return out;
   }
 
@@ -164,7 +164,7 @@ export class Buffer {
     const { offset } = this.#range("blitFrom", o);
     const number = this.#live("blitFrom");
     this.#inRange("blitFrom", offset, bytes.length);
-    await this.#blit("blitFrom", { number, offset, bytes: bytes.slice(), into: 1 }, o);
+    await this.#blit("blitFrom", { number, offset, bytes: bytes.slice() }, o);
   }
 
   /** Sets every byte of a range. */
@@ -348,14 +348,15 @@ export class Buffer {
     }
   }
 
-  async #blit(call: string, { number, offset, bytes, into }: Blit, o?: Wait): Promise<void> {
+  async #blit(call: (typeof BLITS)[number], { number, offset, bytes }: Blit, o?: Wait): Promise<void> {
     const { instance: rig, device } = this.#made;
     const { length } = bytes;
-    const written = into === 0 ? device.writeOf(number) : 0;
+    const isOut = call !== "blitFrom";
+    const written = isOut ? device.writeOf(number) : 0;
     const patched = isOdd(this.offset + offset, length) ? Usage.STORAGE : 0;
-    this.checkUsage(call, into === 0 ? Usage.COPY_SRC : Usage.COPY_DST | patched);
+    this.checkUsage(call, isOut ? Usage.COPY_SRC : Usage.COPY_DST | patched);
     const start = (e: Exports, ticket: number) => {
-      e.blit(ticket, number, offset, rig.arrays.add(bytes, true), into);
+      e.blit(ticket, number, offset, rig.arrays.add(bytes, true), BLITS.indexOf(call));
     };
     await rig.wait(start, () => undefined, o);
     this.checkThere(call);
@@ -404,9 +405,10 @@ interface Blit {
   readonly number: number;
   readonly offset: number;
   readonly bytes: Uint8Array;
-  /** Whether the bytes go into the buffer: 0 or 1. */
-  readonly into: number;
 }
+
+/** The calls that are blits, by the numbers they have in the wasm half. */
+const BLITS = ["blitTo", "blitFrom", "toArray"] as const;
 
 /** @internal Checks that something is a buffer of an instance, and returns its number. */
 export function numberOf(call: string, name: string, buffer: unknown, rig: Instance): number {

@@ -23,7 +23,8 @@ export class Edges {
   readonly #pipelines = new Map<Pass, GPUComputePipeline>();
   readonly #align: number;
   readonly #stretch: number;
-  #scratch: GPUBuffer | undefined;
+  /** Through the one, and from there through the other where both ends need one. */
+  readonly #scratches: [GPUBuffer?, GPUBuffer?] = [];
   /** The arguments of the passes of the submission that is being encoded. */
   #jobs: GPUBuffer[] = [];
 
@@ -84,7 +85,7 @@ export class Edges {
 
   /** Copies the words around the bytes into the scratch buffer, and moves the bytes from there. */
   #throughScratch(src: Place, dst: Place, to: GPUCommandEncoder): void {
-    const scratch = this.#scratchBuffer();
+    const scratch = this.#scratchBuffer(0);
     each(src.length, SCRATCH_BYTES, (at, length) => {
       const piece = part(src, at, length);
       const around = words(piece);
@@ -96,7 +97,7 @@ export class Edges {
 
   /** Moves the bytes to the scratch buffer's start, and copies its words to a half. */
   #toHalf(src: Place, dst: Place, to: GPUCommandEncoder): void {
-    const scratch = this.#scratchBuffer();
+    const scratch = this.#scratchBuffer(src.buffer === this.#scratches[0] ? 1 : 0);
     each(src.length, SCRATCH_BYTES, (at, length) => {
       const staged = { buffer: scratch, offset: 0, length };
       this.#moved(part(src, at, length), staged, to);
@@ -155,13 +156,12 @@ export class Edges {
     return pipeline;
   }
 
-  #scratchBuffer(): GPUBuffer {
-    this.#scratch ??= this.#device.createBuffer({
+  #scratchBuffer(which: 0 | 1): GPUBuffer {
+    return (this.#scratches[which] ??= this.#device.createBuffer({
       label: "rig scratch",
       size: SCRATCH_BYTES + 2 * WORD,
       usage: Usage.STORAGE | Usage.COPY_SRC | Usage.COPY_DST,
-    });
-    return this.#scratch;
+    }));
   }
 }
 

@@ -64,8 +64,8 @@ export class Gpu {
   /** The ways that went to the queue in it, which are mapped again behind all their work. */
   readonly #used = new Set<Way>();
   #wrong = "";
-  /** The label of the commands that are submitted. */
-  #label = "";
+  /** The label of the program's commands that are submitted; none of rig's, whose call awaits them. */
+  #label: string | null = null;
   #submitted = 0;
   #fenced = 0;
   /** When the oldest fence on the way was put, and when the engine was last kept moving. */
@@ -238,7 +238,7 @@ export class Gpu {
   end(value: number): number {
     const [work, label] = [this.#work, this.#label];
     let wrong = this.#wrong;
-    [this.#wrong, this.#label] = ["", ""];
+    [this.#wrong, this.#label] = ["", null];
     if (value === 0) return 0;
     if (!wrong && this.#isUrgent) {
       this.#flush();
@@ -257,7 +257,7 @@ export class Gpu {
   }
 
   /** Takes the verdict of an error scope on a value's commands; value 0 is nobody's. */
-  judge(error: Promise<GPUError | null>, value: number, label: string): void {
+  judge(error: Promise<GPUError | null>, value: number, label: string | null): void {
     const judged = error.then(
       (found) => {
         if (found && value > 0) this.#reject(value, found.message, label);
@@ -310,7 +310,7 @@ export class Gpu {
   }
 
   /** Encodes and submits work; answers what the engine throws, with nothing submitted then. */
-  #submit({ steps, ways }: Work, value: number, label: string): string {
+  #submit({ steps, ways }: Work, value: number, label: string | null): string {
     const { device } = this;
     let wrong = "";
     device.pushErrorScope("validation");
@@ -388,7 +388,7 @@ export class Gpu {
     setTimeout(() => this.lose("a map failed"), LOSS_MS);
   }
 
-  #reject(value: number, message: string, label: string): void {
+  #reject(value: number, message: string, label: string | null): void {
     const why = label ? `${label}: ${message}` : message;
     if (this.loss) return;
     this.#rejections.set(value, why);
@@ -396,7 +396,7 @@ export class Gpu {
     if (this.#rejections.size > REJECTIONS_MAX) {
       this.#rejections.delete(this.#rejections.keys().next().value!);
     }
-    this.onRejection(value, why, label);
+    if (label !== null) this.onRejection(value, why, label);
     this.#woke();
   }
 

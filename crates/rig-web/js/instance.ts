@@ -45,7 +45,7 @@ export interface Exports {
   ready(ticket: number, buffer: number, write: number): void;
   access(buffer: number, write: number): number;
   copy(ticket: number, src: number, dst: number): void;
-  blit(ticket: number, buffer: number, offset: number, array: number, into: number): void;
+  blit(ticket: number, buffer: number, offset: number, array: number, call: number): void;
   fill(ticket: number, buffer: number, offset: number, length: number, byte: number): void;
   claim_read(buffer: number): number;
   claim_all(): number;

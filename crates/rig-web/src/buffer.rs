@@ -146,19 +146,21 @@ extern "C" fn copy(ticket: f64, src: f64, dst: f64) {
     task::start(ticket, async move { copy_async(&src, &dst).await.map(Answer::from) });
 }
 
-/// Copies between a buffer and an array of the page, which is let go in the end.
+/// Copies between a buffer and an array of the page, which is let go in the end: out for calls 0
+/// and 2, in for call 1.
 #[unsafe(no_mangle)]
-extern "C" fn blit(ticket: f64, buffer: f64, offset: f64, array: u32, into: u32) {
+extern "C" fn blit(ticket: f64, buffer: f64, offset: f64, array: u32, call: u32) {
     let buffer = buffer_of(buffer);
     let (array, len) = (Array(array), page::array_len(array) as u64);
     let bytes = HostBytes::in_array(InArray { array: array.0, offset: 0 }, len);
-    let call = if into == 0 { "blit_to" } else { "blit_from" };
+    let into = call == 1;
+    let call = ["blit_to", "blit_from", "to_array"][call as usize];
     task::start(ticket, async move {
         let part = buffer.view(offset as u64, len).map_err(|error| renamed(error, call))?;
         let own = embed::wrap(bytes, array);
         let done = match into {
-            0 => copy_async(&part, &own).await,
-            _ => copy_async(&own, &part).await,
+            true => copy_async(&own, &part).await,
+            false => copy_async(&part, &own).await,
         };
         done.map(Answer::from).map_err(|error| renamed(error, call))
     });

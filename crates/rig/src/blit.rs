@@ -125,5 +125,5 @@ async fn device_fill(buffer: &Buffer, byte: u8) -> Result<()> {
     let touches = [Touch { at: &buffer.at, access: Access::Write }];
     let job = Job::of("fill", work, &touches);
     let point = hand_over(device, &job).await?;
-    wait::reach(device, point.value()).await
+    wait::finish(device, point.value(), "fill").await
 }

@@ -164,7 +164,7 @@ async fn direct(by: DeviceId, src: &Buffer, dst: &Buffer) -> Result<()> {
     let touches =
         [Touch { at: &src.at, access: Access::Read }, Touch { at: &dst.at, access: Access::Write }];
     let point = device_copy(&device, from, to, &touches).await?;
-    wait::reach(&device, point.value()).await?;
+    wait::finish(&device, point.value(), "copy").await?;
     note(started, What::DirectCopy, by, src.len());
     Ok(())
 }

@@ -198,11 +198,7 @@ impl Device {
     /// Tells what the end of a wait tells.
     fn check_reached(&self, value: u64) -> Result<()> {
         life::check_lost(&self.owner)?;
-        if !self.owner.facts.rejects_later {
-            return Ok(());
-        }
-        let rejected = life::InFlight::new(&self.owner)?.driver().rejected(value);
-        rejected.map_or(Ok(()), |why| Misuse::Rejected { why }.of("wait"))
+        wait::check_rejected(&self.owner, value, "wait")
     }
 
     /// Returns the budget in bytes; `u64::MAX` is unbounded.

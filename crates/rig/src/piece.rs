@@ -121,7 +121,7 @@ pub(crate) async fn staged_in(src: &Source<'_>, dst: &Buffer) -> Result<()> {
         offset += len;
     }
     match last {
-        Some(point) => wait::reach(device, point.value()).await,
+        Some(point) => wait::finish(device, point.value(), "copy").await,
         None => Ok(()),
     }
 }
@@ -173,7 +173,7 @@ pub(crate) async fn staged_out(src: &Buffer, dst: &mut Sink<'_>) -> Result<()> {
             None
         };
         if let Some(leg) = std::mem::replace(&mut running, next) {
-            wait::reach(device, leg.point.value()).await?;
+            wait::finish(device, leg.point.value(), "copy").await?;
             let started = profile::begin();
             let from = half_bytes(&leg.half, leg.len, Access::Read).await?;
             dst.move_from(leg.offset, from).await?;
@@ -221,7 +221,7 @@ pub(crate) async fn staged_through(src: &Buffer, dst: &Buffer) -> Result<()> {
         last = Some(point);
     }
     match last {
-        Some(point) => wait::reach(to, point.value()).await,
+        Some(point) => wait::finish(to, point.value(), "copy").await,
         None => Ok(()),
     }
 }
@@ -246,7 +246,7 @@ async fn between_halves(
     dst: &Buffer,
     lane: &mut Lane,
 ) -> Result<Point> {
-    wait::reach(from, leg.point.value()).await?;
+    wait::finish(from, leg.point.value(), "copy").await?;
     let (mut done, mut last) = (0, leg.point);
     while done < leg.len {
         let half = take_half(to, lane, DeviceId::HOST).await?;

@@ -159,6 +159,21 @@ pub(crate) async fn reach_on(owner: &Arc<Owner>, value: u64) -> Result<()> {
     }
 }
 
+/// Waits until the work of a call is over; Misuse where a driver found it wrong meanwhile (S8.8).
+pub(crate) async fn finish(owner: &Arc<Owner>, value: u64, call: &'static str) -> Result<()> {
+    reach(owner, value).await?;
+    check_rejected(owner, value, call)
+}
+
+/// Tells whether the work of a value was found wrong after it was taken.
+pub(crate) fn check_rejected(owner: &Arc<Owner>, value: u64, call: &'static str) -> Result<()> {
+    if !owner.facts.rejects_later {
+        return Ok(());
+    }
+    let rejected = life::InFlight::new(owner)?.driver().rejected(value);
+    rejected.map_or(Ok(()), |why| Misuse::Rejected { why }.of(call))
+}
+
 /// Waits until a point is reached; Lost if it never will be.
 pub(crate) async fn reach_point(point: Point) -> Result<()> {
     match point.fate() {
