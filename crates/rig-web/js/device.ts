@@ -528,8 +528,7 @@ export function indexOf(call: string, name: string, device: unknown, rig: Instan
 /** Returns where in the program the call that asks was made, as the engine writes it. */
 function callSite(): string {
   const frames = (new Error().stack ?? "").split("\n").filter((line) => /:\d+:\d+/.test(line));
-  // This function, the call, which some engines show twice, and who made it.
-  const own = import.meta.url.replace(/[?#].*/, "");
-  const site = frames.find((line, at) => at > 1 && !line.includes(own)) ?? frames[2] ?? "";
-  return site.trim().replace(/^at /, "");
+  // This function, the call, which WebKit names twice where it is async, and who made it.
+  const isTwice = frames[2]?.includes("createBuffer@");
+  return (frames[isTwice ? 3 : 2] ?? "").trim().replace(/^at /, "");
 }

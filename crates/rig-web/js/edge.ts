@@ -42,6 +42,12 @@ export class Edges {
     this.#jobs = [];
   }
 
+  /** Lets all go, at the end of the instance. */
+  end(): void {
+    this.clear();
+    for (const scratch of this.#scratches.splice(0)) scratch?.destroy();
+  }
+
   /** Copies between places of one length. */
   copy(src: Place, dst: Place, to: GPUCommandEncoder): void {
     if (src.buffer === dst.buffer) return this.#throughScratch(src, dst, to);

@@ -130,6 +130,7 @@ export class Gpu {
     if (this.#own) this.device.destroy();
     for (const [number, held] of this.#buffers) if (!held.lent) this.free(number);
     for (const fence of this.#fences.splice(0)) fence.destroy();
+    this.#edges.end();
   }
 
   /** Keeps commands for the submission that follows at once. */
