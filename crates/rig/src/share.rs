@@ -40,7 +40,7 @@ pub(crate) async fn shared_out(src: &Buffer, dst: &mut Sink<'_>) -> Result<()> {
     ];
     let point = device_copy(device, from, part.span(Access::Write), &touches).await?;
     note(started, What::Leg, device.id, part.len);
-    wait::reach(device, point.value()).await?;
+    wait::finish(device, point.value(), "copy").await?;
     part.shared.close();
     let started = profile::begin();
     match dst {
@@ -80,7 +80,7 @@ pub(crate) async fn shared_in(src: &Source<'_>, dst: &Buffer) -> Result<()> {
     ];
     let point = device_copy(device, part.span(Access::Read), to, &touches).await?;
     note(started, What::Leg, device.id, part.len);
-    wait::reach(device, point.value()).await?;
+    wait::finish(device, point.value(), "copy").await?;
     part.shared.close();
     Ok(())
 }
