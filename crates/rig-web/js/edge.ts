@@ -44,7 +44,7 @@ export class Edges {
 
   /** Lets all go, at the end of the instance. */
   end(): void {
-    for (const job of this.take()) job.destroy();
+    this.clear();
     for (const scratch of this.#scratches.splice(0)) scratch?.destroy();
   }
 
