@@ -5,7 +5,7 @@ import { run } from "./rows.mjs";
 
 const { searchParams } = new URL(location.href);
 // The peers are there only if they were installed and bundled.
-const peers = searchParams.has("peers") ? await (await import("./node_modules/peers.js")).peersHere() : null;
+const peers = searchParams.has("peers") ? await (await import("./peers/node_modules/peers.js")).peersHere() : null;
 const adapter = await navigator.gpu.requestAdapter();
 const open = async () => (await navigator.gpu.requestAdapter()).requestDevice();
 const quick = searchParams.has("quick");

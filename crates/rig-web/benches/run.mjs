@@ -31,9 +31,9 @@ for (const name of engines.length > 0 ? engines : Object.keys(all)) {
 
 /** Installs and bundles the peers, if the registry has them. */
 function hasPeers() {
-  const own = { cwd: HERE, stdio: "ignore" };
+  const own = { cwd: `${HERE}peers`, stdio: "ignore" };
   try {
-    if (!existsSync(`${HERE}node_modules/@tensorflow`)) {
+    if (!existsSync(`${HERE}peers/node_modules/@tensorflow`)) {
       execFileSync("npm", ["install", "--no-fund", "--no-audit", "--no-package-lock"], own);
     }
     const words = ["peers.mjs", "--bundle", "--format=esm", "--outfile=node_modules/peers.js"];
