@@ -24,6 +24,7 @@ export async function run({ init, adapter, open, peers, quick, tell }) {
   head(world, "64 reads of 4 bytes");
   await smallReads(world);
   world.gpu.freeCache();
+  tell("");
   tell("### P18: buffers of 1 MiB made and forgotten under a budget of 256 MiB");
   tell("");
   tell("| loop | buffers | s | stalled | wanted | met | longest ms | greatest held | raw WebGPU, greatest held |");
