@@ -2,14 +2,14 @@
 //! memory, the wrong device. A call is a closure, a situation makes what it is called on, and the
 //! table says what each answers; a refused call changes nothing.
 
-use crate::watch::{poll, until};
+use crate::watch::poll;
 use rig::driver::{Addressed, FileMode};
 use rig::memory::function;
 use rig::{
     Buffer, Claims, Code, Device, Error, Kernel, Kind, Opener, Point, Prepared, Stamps, Use,
     borrow, copy, copy_async, host, run, wrap_shared,
 };
-use rig_support::{Opened, Script, drain};
+use rig_support::{Opened, Script, drain, until};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;

@@ -2,9 +2,9 @@
 //!
 //! What takes windows of usage takes six scans, so everything that has to age does so together.
 
-use crate::watch::{WATCHDOG, until};
+use crate::watch::WATCHDOG;
 use rig::{Buffer, FileMode, Hold, host, wrap_raw};
-use rig_support::{Answer, Call, Opened, Scratch, Script, drain};
+use rig_support::{Answer, Call, Opened, Scratch, Script, drain, until};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{LazyLock, Mutex};
 

@@ -1,9 +1,9 @@
 //! Inputs about what ends when: handles, threads, panics, and callbacks that call again.
 
-use crate::watch::{WATCHDOG, begin, poll, rounds, until};
+use crate::watch::{WATCHDOG, begin, poll, rounds};
 use rig::memory;
 use rig::{Buffer, Device, Error, Hold, Misuse, Opener, add_collector, copy, host};
-use rig_support::{Answer, Opened, Script, drain};
+use rig_support::{Answer, Opened, Script, drain, until};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::mpsc::{TryRecvError, channel};

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A function that runs on a thread of its own.
 pub(crate) struct Running<T> {
@@ -59,15 +59,6 @@ pub(crate) fn end<F: Future>(future: F) -> F::Output {
         if let Poll::Ready(output) = poll(future.as_mut()) {
             return output;
         }
-        std::thread::yield_now();
-    }
-}
-
-/// Waits until something is true that another thread makes true; panics after a minute.
-pub(crate) fn until(what: &str, mut is_true: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_true() {
-        assert!(begun.elapsed() < WATCHDOG, "{what} never came");
         std::thread::yield_now();
     }
 }

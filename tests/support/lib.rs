@@ -18,7 +18,7 @@ mod work;
 
 pub use control::Control;
 pub use log::{Call, Entry};
-pub use opened::{Opened, double, drain, look, point};
+pub use opened::{Opened, double, drain, look, point, until};
 pub use scratch::Scratch;
 pub use script::{Answer, Completion, Known, Script, Sleep, StopEnd, StopWord};
 pub use state::SCRIPTED_FAULT;

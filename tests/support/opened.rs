@@ -8,6 +8,7 @@ use rig::{Device, Kernel, Opener, Point};
 use std::ops::Deref;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 /// An open scripted device, and the handle to its driver. It ends with this value: then everything
 /// has to be back at the driver, and no law broken.
@@ -67,6 +68,15 @@ pub fn drain(device: &Device) {
     device.set_budget(device.budget()).expect("no callback runs");
     let mut drained = pin!(Device::drain_out());
     while drained.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+        std::thread::yield_now();
+    }
+}
+
+/// Waits until something is true that another thread makes true; panics after a minute.
+pub fn until(what: &str, mut is_true: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_true() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what} never came");
         std::thread::yield_now();
     }
 }
