@@ -166,6 +166,17 @@ test("s13_3_errors_are_of_one_class_with_plain_fields", async ({ rig, RigError }
   equal(JSON.parse(JSON.stringify(e)).what, "NotSubmitted");
 });
 
+test("s13_3_promises_that_only_tell_completion_are_never_unhandled_rejections", async ({ rig }) => {
+  const [x, y] = [await rig.host.createBuffer(8), await rig.host.createBuffer(4)];
+  const m = rig.memory("s13_3 completion");
+  // All of them fail, and nobody asks: the harness hears of every unhandled rejection.
+  const told = [x.fill(256), x.blitFrom(new Uint8Array(9)), rig.copy(x, y), m.wait(1), m.close({ signal: 1 })];
+  await turn();
+  const settled = await Promise.allSettled(told);
+  equal(settled.map(({ reason }) => reason?.code), Array(5).fill("Misuse"));
+  await m.close();
+});
+
 test("s0_6_an_aborted_call_rejects_with_the_reason", async ({ rig }) => {
   const reason = new Error("enough");
   const signal = AbortSignal.abort(reason);

@@ -6,7 +6,7 @@ import { dead, misuse, unsupported } from "./error.js";
 import { Export } from "./export.js";
 import { Usage } from "./flags.js";
 import type { Exports, Instance } from "./instance.js";
-import type { Wait } from "./wait.js";
+import { completion, type Wait } from "./wait.js";
 
 /** Bytes in memory. */
 export type Bytes = ArrayBufferView | ArrayBuffer;
@@ -159,7 +159,11 @@ export class Buffer {
   }
 
   /** Copies bytes into the buffer, from `offset` on. They are taken before this returns. */
-  async blitFrom(data: Bytes, o?: Pick<Range, "offset"> & Wait): Promise<void> {
+  blitFrom(data: Bytes, o?: Pick<Range, "offset"> & Wait): Promise<void> {
+    return completion(this.#blitFrom(data, o));
+  }
+
+  async #blitFrom(data: Bytes, o?: Pick<Range, "offset"> & Wait): Promise<void> {
     const bytes = bytesOf("blitFrom", "data", data);
     const { offset } = this.#range("blitFrom", o);
     const number = this.#live("blitFrom");
@@ -168,7 +172,11 @@ export class Buffer {
   }
 
   /** Sets every byte of a range. */
-  async fill(byte: number, o?: Range & Wait): Promise<void> {
+  fill(byte: number, o?: Range & Wait): Promise<void> {
+    return completion(this.#fill(byte, o));
+  }
+
+  async #fill(byte: number, o?: Range & Wait): Promise<void> {
     if (integer("fill", "byte", byte) > 255) {
       throw misuse("fill", "Option", `byte is ${byte}, which is not 0 to 255`);
     }

@@ -7,7 +7,7 @@ import { type LabelTotal, lost, misuse, RigError, type SiteTotal, type Told, uns
 import type { Gpu } from "./gpu.js";
 import type { Exports, Instance } from "./instance.js";
 import { Kernel } from "./kernel.js";
-import { raced, type Wait } from "./wait.js";
+import { completion, raced, type Wait } from "./wait.js";
 
 /** A device and a value of its timeline. */
 export interface Point {
@@ -355,7 +355,11 @@ export class Device extends EventTarget {
   }
 
   /** Waits until a point or a value of this device is reached. */
-  async wait(p: Point | number, o?: Wait): Promise<void> {
+  wait(p: Point | number, o?: Wait): Promise<void> {
+    return completion(this.#wait(p, o));
+  }
+
+  async #wait(p: Point | number, o?: Wait): Promise<void> {
     const { instance: rig } = this.#opened;
     const value = integer("wait", "value", typeof p === "number" ? p : p?.value);
     options("wait", o);
@@ -394,7 +398,11 @@ export class Device extends EventTarget {
   }
 
   /** Waits for the work submitted before, and ends the device. What the page brought stays. */
-  async close(o?: Wait): Promise<void> {
+  close(o?: Wait): Promise<void> {
+    return completion(this.#close(o));
+  }
+
+  async #close(o?: Wait): Promise<void> {
     options("close", o);
     const { instance: rig } = this.#opened;
     await rig.wait((e, t) => e.close(t, this.index), () => undefined, o);

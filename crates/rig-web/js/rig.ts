@@ -8,7 +8,7 @@ import { type Counters, Device, type DeviceStats, type Label } from "./device.js
 import { misuse, RigError, unsupported } from "./error.js";
 import { Usage } from "./flags.js";
 import { Instance, type Settings } from "./instance.js";
-import { raced, type Wait } from "./wait.js";
+import { completion, raced, type Wait } from "./wait.js";
 
 export type { Buffer, Bytes, Claim, Lent, Range, Stamps, TypedCtor } from "./buffer.js";
 export type { ClaimOptions, Claims } from "./claims.js";
@@ -243,7 +243,11 @@ class Face implements Rig {
     return new Buffer({ ...made, array: size > 0 ? array : 0 });
   }
 
-  async copy(src: Buffer, dst: Buffer, o?: Wait): Promise<void> {
+  copy(src: Buffer, dst: Buffer, o?: Wait): Promise<void> {
+    return completion(this.#copy(src, dst, o));
+  }
+
+  async #copy(src: Buffer, dst: Buffer, o?: Wait): Promise<void> {
     options("copy", o);
     const from = numberOf("copy", "src", src, this.#instance);
     const to = numberOf("copy", "dst", dst, this.#instance);

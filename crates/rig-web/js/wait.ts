@@ -6,6 +6,15 @@ export interface Wait {
   signal?: AbortSignal;
 }
 
+/**
+ * Marks a promise that only tells completion: where nobody asks, its rejection is no unhandled one.
+ * @internal
+ */
+export function completion(told: Promise<void>): Promise<void> {
+  told.catch(() => undefined);
+  return told;
+}
+
 /** @internal Waits for something that many may wait for; a signal ends the wait alone. */
 export function raced<T>(work: Promise<T>, o: Wait): Promise<T> {
   const { signal } = o;
