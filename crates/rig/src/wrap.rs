@@ -149,8 +149,21 @@ impl<T: Pod + Sync> sealed::SealedShared for &'static [T] {
 #[cfg(all(test, not(rig_loom)))]
 mod tests {
     use crate::device::host;
-    use crate::wrap::wrap_raw;
+    use crate::wrap::{wrap, wrap_raw};
     use std::sync::Arc;
+
+    #[test]
+    fn s4_4_a_slice_for_ever_is_reached_in_place_like_any_other() {
+        let memory: *mut [u32; 4] = Box::into_raw(Box::new([1; 4]));
+        // SAFETY: nothing else uses the memory until the buffer is gone.
+        let buffer = wrap(&mut unsafe { &mut *memory }[..]);
+        buffer.write_as::<u32, _>(|words| words[2] = 7).unwrap();
+        assert_eq!(buffer.read_as::<u32, _>(<[u32]>::to_vec).unwrap(), [1, 1, 7, 1]);
+        drop(buffer);
+        host().create_buffer(8).unwrap();
+        // SAFETY: it came from a box, and no buffer is left.
+        assert_eq!(unsafe { Box::from_raw(memory) }[2], 7);
+    }
 
     #[test]
     fn s4_4_raw_memory_is_reached_in_place_until_its_keeper_is_dropped() {
