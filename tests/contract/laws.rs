@@ -10,6 +10,35 @@ use rig::drivers::memory;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Hands the laws that hold on every device with a timeline to a macro, behind what is given.
+macro_rules! of_every_device {
+    ($then:ident!($($given:tt)*)) => {
+        $then! {
+            $($given)*
+            [
+                s4_2_fresh_memory_is_zero,
+                s4_2_regions_of_every_size_keep_their_bytes_apart,
+                s7_6_transfer_memory_is_readied_a_way_at_a_time_and_again_does_nothing,
+                s1_7_memory_is_shown_only_where_the_host_always_addresses_it,
+                s2_4_values_are_reached_in_order_and_the_word_never_falls,
+                s2_5_a_later_value_sees_what_an_earlier_one_wrote,
+                s8_1_the_parts_of_a_value_run_in_their_order,
+                s6_7_copies_are_byte_exact,
+                s6_7_fills_are_byte_exact,
+                s7_2_a_copy_within_one_region_moves_between_its_ranges,
+                s8_3_rejected_work_changes_nothing_and_leaves_its_value_free,
+                s8_2_code_of_another_driver_is_rejected,
+                s8_5_prepared_parts_run_more_than_once,
+                s2_7_a_waker_is_woken_once_its_value_is_reached,
+                s2_7_a_block_for_a_reached_value_returns,
+                s9_15_an_idle_device_asks_for_no_service,
+                s9_6_after_the_stop_the_device_settles_and_takes_its_memory_back
+            ]
+        }
+    };
+}
+pub(crate) use of_every_device;
+
 /// Memory.
 pub(crate) fn s4_2_fresh_memory_is_zero(open: Open<'_>) {
     let bench = Bench::new(open);
