@@ -6,7 +6,6 @@
 //! | `driver` | the driver over the page's GPU objects |
 //! | `table` | handles by number, each with the generation of its slot |
 //! | `task` | futures, polled when the page says so, each with the ticket of a promise |
-//! | `heap` | the memory of this half |
 //! | `json` | plain data as text, with JavaScript's names |
 //! | `told` | answers and errors as the page gets them |
 //! | `named` | what the page names by number |
@@ -25,8 +24,6 @@ mod device;
 mod driver;
 #[cfg(target_family = "wasm")]
 mod engine;
-#[cfg(target_family = "wasm")]
-mod heap;
 #[cfg(target_family = "wasm")]
 mod json;
 #[cfg(target_family = "wasm")]
