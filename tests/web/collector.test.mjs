@@ -184,6 +184,37 @@ async function lentAlone(gpu) {
   return { buffer, group };
 }
 
+test("s13_9_rounds_which_find_nothing_end_after_their_arrays_and_their_time", async ({ rig }) => {
+  const m = rig.memory("kept", { budget: KIB });
+  const kept = await m.createBuffer(KIB);
+  const { ArrayBuffer, MessageChannel, setImmediate } = globalThis;
+  const arrays = [];
+  let turns = 0;
+  globalThis.ArrayBuffer = counting(ArrayBuffer, (bytes) => bytes >= 32 * MIB && arrays.push(bytes));
+  globalThis.MessageChannel = counting(MessageChannel, () => (turns += 1));
+  if (setImmediate) globalThis.setImmediate = (f) => (turns += 1) && setImmediate(f);
+  try {
+    await fails(() => m.createBuffer(KIB), "OutOfMemory");
+  } finally {
+    Object.assign(globalThis, { ArrayBuffer, MessageChannel });
+    if (setImmediate) globalThis.setImmediate = setImmediate;
+  }
+  holds(arrays.length <= 7 + 7 + 1 + 7, `it made ${arrays.length} arrays`);
+  holds(turns > 0 && turns <= 14 * 16 + 8 * 20_000, `it took ${turns} turns of the event loop`);
+  kept.free();
+  await m.close();
+});
+
+/** A class which tells of each object that is made. */
+function counting(of, made) {
+  return new Proxy(of, {
+    construct(target, args) {
+      made(...args);
+      return new target(...args);
+    },
+  });
+}
+
 test("s13_9_10000_buffers_forgotten_in_a_loop_of_microtasks_stay_within_the_budget", async ({ rig }) => {
   const m = rig.memory("forgotten", { budget: 256 * MIB });
   let most = 0;

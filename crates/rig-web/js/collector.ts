@@ -46,7 +46,7 @@ export class Pressure {
   /** Starts a turn, and answers whether another may help. */
   take(round: number, turn: number): boolean {
     if (turn === 0) this.#begin(round);
-    if (turn === 0 || performance.now() >= this.#until || this.#turns === 0) this.#press();
+    if (turn === 0 || (this.#isOver() && this.#sizes.length > 0)) this.#press();
     this.#turns -= 1;
     if (this.#witness.isFound) {
       // All was collected. Who waits for what was found hears of it in the turns that follow.
@@ -54,7 +54,12 @@ export class Pressure {
       this.#turns = Math.min(this.#turns, STEP_TURNS);
     }
     eventLoopTurn().then(this.#over);
-    return this.#sizes.length > 0 || (this.#turns > 0 && performance.now() < this.#until);
+    return this.#sizes.length > 0 || !this.#isOver();
+  }
+
+  /** Whether the turns after an array are over. */
+  #isOver(): boolean {
+    return this.#turns <= 0 || performance.now() >= this.#until;
   }
 
   #begin(round: number): void {
@@ -72,9 +77,8 @@ export class Pressure {
     const gc = (globalThis as { gc?: (o?: object) => unknown }).gc;
     if (gc) void gc({ type: "major", execution: "sync" });
     if (size !== undefined) garbage(size);
-    const isLast = this.#isLate || this.#sizes.length === 0;
-    this.#until = performance.now() + (isLast ? LAST_MS : STEP_MS);
-    this.#turns = isLast ? LAST_TURNS : STEP_TURNS;
+    this.#until = performance.now() + (this.#isLate ? LAST_MS : STEP_MS);
+    this.#turns = this.#isLate ? LAST_TURNS : STEP_TURNS;
   }
 }
 
