@@ -153,6 +153,6 @@ async fn empty_caches(payer: &Arc<Owner>) -> u64 {
     bytes
 }
 
-/// The most turns that a round asks of an embedder's collector, which bounds them by its own clock: a
-/// browser takes tens of thousands a second.
+/// The most turns that a round asks of an embedder's collector, which bounds them by its own
+/// clock: a browser takes tens of thousands a second.
 const TURNS_MAX: u64 = 200_000;
