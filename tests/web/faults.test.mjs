@@ -165,6 +165,53 @@ test(
   needs,
 );
 
+test(
+  "s13_3_while_nobody_listens_any_more_wrong_commands_are_logged",
+  async ({ open }) => {
+    const control = new AbortController();
+    const heard = [];
+    const hear = ({ detail }) => heard.push(detail);
+    const object = { handleEvent: hear };
+    // How each listener comes and goes, and how many of two errors it hears.
+    const ways = [
+      [2, (gpu) => gpu.addEventListener("error", hear), (gpu) => gpu.removeEventListener("error", hear)],
+      [2, (gpu) => gpu.addEventListener("error", object, true), (gpu) => gpu.removeEventListener("error", object, { capture: true })],
+      [2, (gpu) => gpu.addEventListener("error", hear, { signal: control.signal }), () => control.abort()],
+      [1, (gpu) => gpu.addEventListener("error", hear, { once: true }), () => undefined],
+      [0, (gpu) => gpu.addEventListener("error", hear, { signal: control.signal }), () => undefined],
+      [0, (gpu) => gpu.addEventListener("lost", hear), (gpu) => gpu.removeEventListener("lost", hear)],
+      [0, (gpu) => gpu.addEventListener("error", null), () => undefined],
+    ];
+    const gpu = await open();
+    const x = await gpu.createBuffer(16);
+    const fail = async (label) => {
+      gpu.submit({ writes: [x], label }, wrongly(x));
+      await gpu.wait(gpu.submit({}));
+    };
+    for (const [at, [count, come, go]] of ways.entries()) {
+      heard.length = 0;
+      const logged = await loggedBy(async () => {
+        come(gpu);
+        // Twice the same is once.
+        come(gpu);
+        await fail(`${at}, first`);
+        await fail(`${at}, second`);
+        equal(heard.length, count, `heard by way ${at}`);
+        // One that never listened in this way takes nothing away.
+        gpu.removeEventListener("error", fail);
+        go(gpu);
+        await fail(`${at}, last`);
+      });
+      // An engine may log something of its own besides.
+      const texts = logged.filter(({ name }) => name === "RigError").map(({ message }) => message);
+      equal([heard.length, texts.length], [count, 3 - count], `way ${at}: ${texts}`);
+      holds(texts.at(-1).includes(`${at}, last`), texts.at(-1));
+    }
+    await gpu.close();
+  },
+  needs,
+);
+
 /** Encodes a copy past the end. */
 function wrongly(x) {
   return ({ encoder, buffer }) => {
@@ -319,6 +366,43 @@ test(
   },
   needs,
 );
+
+test(
+  "s8_8_small_copies_that_went_wrong_together_are_told_to_each_of_their_callers",
+  async ({ open }) => {
+    const gpu = await open();
+    const [x, y] = [await gpu.createBuffer(4096), await gpu.createBuffer(4096)];
+    await x.fill(6);
+    await y.fill(7);
+    const many = (call) => Promise.all(Array.from({ length: 100 }, (_, i) => call(i).then(() => "done", (e) => e.what)));
+    const read = (i) => x.toArray(Uint8Array, { offset: 4 * i, length: 4 });
+    const logged = await loggedBy(async () => {
+      const wrong = Array(100).fill("Rejected");
+      equal(await spoiled(() => many(read)), wrong, "reads");
+      equal(await spoiled(() => many((i) => x.blitFrom(new Uint8Array(4), { offset: 4 * i }))), wrong, "writes");
+      equal(await spoiled(() => many((i) => x.fill(0, { offset: 4 * i, length: 4 }))), wrong, "fills");
+    });
+    equal(logged, [], "whoever called is told, and nobody else");
+    await fails(() => x.toArray(Uint8Array), "Misuse", "Rejected");
+    await x.fill(6, { length: 4 });
+    equal(await many(read), Array(100).fill("done"), "what comes later is not theirs");
+    equal(await x.toArray(Uint8Array), Array(4096).fill(6), "nothing of them ran");
+    equal((await y.toArray(Uint8Array))[4095], 7);
+    await gpu.close();
+  },
+  needs,
+);
+
+/** Asks for something, with one wrong command among those of its microtask. */
+async function spoiled(ask) {
+  const { finish } = GPUCommandEncoder.prototype;
+  GPUCommandEncoder.prototype.finish = function (...words) {
+    GPUCommandEncoder.prototype.finish = finish;
+    this.popDebugGroup();
+    return finish.apply(this, words);
+  };
+  return ask();
+}
 
 test("s13_11_free_and_dispose_of_either_side_of_a_pending_copy_settle_it", async ({ rig, gpu }) => {
   const m = rig.memory("copied");

@@ -25,6 +25,8 @@ type Encode = (to: GPUCommandEncoder) => void;
 interface Work {
   steps: (Encode | GPUCommandEncoder)[];
   ways: Set<Way>;
+  /** The first and the last value whose work it is; 0 for nobody's. */
+  values: [number, number];
 }
 
 interface Held {
@@ -57,10 +59,10 @@ export class Gpu {
   /** Commands of the program that wait for their submission, by number. */
   readonly #commands = new Map<number, { encoder: GPUCommandEncoder; label: string }>();
   /** What is being offered, and whether it must not wait for other work to go to the queue. */
-  #work: Work = { steps: [], ways: new Set() };
+  #work = noWork();
   #isUrgent = false;
   /** What waits for the end of this microtask. */
-  #kept: Work = { steps: [], ways: new Set() };
+  #kept = noWork();
   /** The ways that went to the queue in it, which are mapped again behind all their work. */
   readonly #used = new Set<Way>();
   #wrong = "";
@@ -76,7 +78,10 @@ export class Gpu {
   readonly #fences: GPUBuffer[] = [];
   /** What the next fence waits for besides: whether the commands behind it were found wrong. */
   #judged: Promise<void>[] = [];
-  readonly #rejections = new Map<number, string>();
+  /** Why what was just offered was found wrong. */
+  #refused = "";
+  /** Why work was found wrong later, each with its first and its last value. */
+  #rejections: { first: number; last: number; why: string }[] = [];
 
   constructor(device: GPUDevice, own: boolean, usage: number, arrays: Arrays, woke: () => void) {
     this.device = device;
@@ -121,7 +126,8 @@ export class Gpu {
 
   /** Returns why the work of a value was found wrong; empty where it was not. */
   rejection(value: number): string {
-    return this.#rejections.get(value) ?? "";
+    const found = this.#rejections.findLast(({ first, last }) => first <= value && value <= last);
+    return found?.why ?? "";
   }
 
   /** Lets everything go, after the end of the instance: what the program brought or has stays. */
@@ -208,7 +214,7 @@ export class Gpu {
   }
 
   begin(): void {
-    this.#work = { steps: [], ways: new Set() };
+    this.#work = noWork();
     this.#isUrgent = false;
   }
 
@@ -243,13 +249,15 @@ export class Gpu {
     if (value === 0) return 0;
     if (!wrong && this.#isUrgent) {
       this.#flush();
-      wrong = this.#submit(work, value, label);
+      work.values = [value, value];
+      wrong = this.#submit(work, label);
     } else if (!wrong) {
       this.#kept.steps.push(...work.steps);
       for (const way of work.ways) this.#kept.ways.add(way);
+      this.#kept.values = [this.#kept.values[0] || value, value];
     }
     if (wrong) {
-      this.#rejections.set(0, wrong);
+      this.#refused = wrong;
       return 1;
     }
     this.#submitted = value;
@@ -257,11 +265,11 @@ export class Gpu {
     return 0;
   }
 
-  /** Takes the verdict of an error scope on a value's commands; value 0 is nobody's. */
-  judge(error: Promise<GPUError | null>, value: number, label: string | null): void {
+  /** Takes the verdict of an error scope on the commands of values; value 0 is nobody's. */
+  judge(error: Promise<GPUError | null>, values: Work["values"], label: string | null): void {
     const judged = error.then(
       (found) => {
-        if (found && value > 0) this.#reject(value, found.message, label);
+        if (found) this.#reject(values, found.message, label);
       },
       // A scope that cannot be popped is one of a device that is being lost.
       () => undefined,
@@ -298,20 +306,20 @@ export class Gpu {
   text(what: number, at: number): string {
     if (what === 0) return this.architecture;
     if (what === 1) return this.loss;
-    return this.#rejections.get(at) ?? "";
+    return at === 0 ? this.#refused : this.rejection(at);
   }
 
-  /** Submits what was kept, and takes the verdict on it. */
+  /** Submits what was kept, and takes the verdict on it: that of all its values. */
   #flush(): void {
     const kept = this.#kept;
     if (kept.steps.length === 0) return;
-    this.#kept = { steps: [], ways: new Set() };
-    const wrong = this.#submit(kept, this.#submitted, "");
-    if (wrong) this.#reject(this.#submitted, wrong, "");
+    this.#kept = noWork();
+    const wrong = this.#submit(kept, null);
+    if (wrong) this.#reject(kept.values, wrong, null);
   }
 
   /** Encodes and submits work; answers what the engine throws, with nothing submitted then. */
-  #submit({ steps, ways }: Work, value: number, label: string | null): string {
+  #submit({ steps, ways, values }: Work, label: string | null): string {
     const { device } = this;
     let wrong = "";
     device.pushErrorScope("validation");
@@ -327,7 +335,7 @@ export class Gpu {
     }
     this.#edges.clear();
     const errors = [device.popErrorScope(), device.popErrorScope()];
-    for (const error of errors) this.judge(error, wrong ? 0 : value, label);
+    for (const error of errors) this.judge(error, wrong ? [0, 0] : values, label);
     return wrong;
   }
 
@@ -389,15 +397,12 @@ export class Gpu {
     setTimeout(() => this.lose("a map failed"), LOSS_MS);
   }
 
-  #reject(value: number, message: string, label: string | null): void {
+  #reject([first, last]: Work["values"], message: string, label: string | null): void {
     const why = label ? `${label}: ${message}` : message;
-    if (this.loss) return;
-    this.#rejections.set(value, why);
-    this.#rejections.delete(0);
-    if (this.#rejections.size > REJECTIONS_MAX) {
-      this.#rejections.delete(this.#rejections.keys().next().value!);
-    }
-    if (label !== null) this.onRejection(value, why, label);
+    if (this.loss || last === 0) return;
+    const others = this.#rejections.filter((other) => other.last !== last);
+    this.#rejections = [...others.slice(1 - REJECTIONS_MAX), { first, last, why }];
+    if (label !== null) this.onRejection(last, why, label);
     this.#woke();
   }
 
@@ -463,6 +468,10 @@ export function gpuImports(
     gpu_nudge: (gpu: number) => of(gpu).nudge(),
     gpu_stop: (gpu: number) => of(gpu).stop(),
   };
+}
+
+function noWork(): Work {
+  return { steps: [], ways: new Set(), values: [0, 0] };
 }
 
 const EMPTY: Held = {

@@ -95,7 +95,8 @@ export class Kernel {
       return point;
     } finally {
       for (const uniform of uniforms) uniform.destroy();
-      this.#gpu.judge(device.popErrorScope(), point?.value ?? 0, this.#label);
+      const value = point?.value ?? 0;
+      this.#gpu.judge(device.popErrorScope(), [value, value], this.#label);
     }
   }
 
