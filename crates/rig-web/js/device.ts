@@ -7,6 +7,7 @@ import { type LabelTotal, lost, misuse, RigError, type SiteTotal, type Told, uns
 import type { Gpu } from "./gpu.js";
 import type { Exports, Instance } from "./instance.js";
 import { Kernel } from "./kernel.js";
+import { Listeners } from "./listeners.js";
 import { completion, raced, type Wait } from "./wait.js";
 
 /** A device and a value of its timeline. */
@@ -124,6 +125,14 @@ export interface DeviceStats extends Counters {
   readonly sites: readonly SiteTotal[];
 }
 
+/** Hears the events of a device, as an object. */
+export interface ListenerObject {
+  /** Hears one. */
+  handleEvent(event: CustomEvent<RigError>): void;
+}
+/** Hears the events of a device. */
+export type Listener = ((event: CustomEvent<RigError>) => void) | ListenerObject;
+
 /**
  * What a device is made of.
  * @internal
@@ -148,7 +157,7 @@ export class Device extends EventTarget {
   readonly #logged = new Set<string>();
   /** The numbers that were asked for last: what the device answers once its instance has ended. */
   readonly #numbers: number[] = [0, 0, 0, 0, 0];
-  #listens = false;
+  readonly #listeners = new Listeners();
   /** Settles with why the device is lost; never rejects. */
   readonly lost: Promise<RigError>;
   /** What the device is. */
@@ -176,7 +185,7 @@ export class Device extends EventTarget {
    */
   override addEventListener(
     type: "error" | "lost",
-    listener: ((event: CustomEvent<RigError>) => void) | { handleEvent(event: CustomEvent<RigError>): void } | null,
+    listener: Listener | null,
     options?: boolean | AddEventListenerOptions,
   ): void;
   /** Listens, to an event of the program's own. */
@@ -186,8 +195,18 @@ export class Device extends EventTarget {
     options?: boolean | AddEventListenerOptions,
   ): void;
   override addEventListener(...[type, listener, options]: [string, unknown, (boolean | AddEventListenerOptions)?]): void {
-    this.#listens ||= type === "error";
+    if (type === "error") this.#listeners.add(listener, options);
     super.addEventListener(type, listener as EventListener, options);
+  }
+
+  /** Listens no more. */
+  override removeEventListener(
+    type: string,
+    listener: EventListenerOrEventListenerObject | Listener | null,
+    options?: boolean | EventListenerOptions,
+  ): void {
+    if (type === "error") this.#listeners.remove(listener, options);
+    super.removeEventListener(type, listener as EventListener, options);
   }
 
   /** The name under which it was opened. */
@@ -517,9 +536,10 @@ export class Device extends EventTarget {
   #rejected(value: number, why: string, label: string): void {
     if (this.#awaited.has(value)) return;
     const error = this.#rejection("submit", value, why);
+    const isHeard = this.#listeners.hear();
     this.dispatchEvent(new CustomEvent("error", { detail: error }));
     const what = label || why;
-    if (this.#listens || this.#logged.has(what) || this.#logged.size === LOGGED_MAX) return;
+    if (isHeard || this.#logged.has(what) || this.#logged.size === LOGGED_MAX) return;
     this.#logged.add(what);
     console.error(error);
   }

@@ -19,6 +19,8 @@ export type {
   Facts,
   KernelOptions,
   Label,
+  Listener,
+  ListenerObject,
   Pass,
   Point,
   Returned,
