@@ -20,18 +20,23 @@ async function use(device) {
 
 // The scans come 0, 1, 3, 7, 12 and 17 seconds after.
 test(
-  "s9_15_what_a_page_left_alone_has_cached_goes_back_by_the_tick",
+  "s9_15_what_a_page_left_alone_has_cached_goes_back_by_the_tick_unless_pools_are_not_managed",
   async ({ copy, long }) => {
     const rig = await (await copy("alone")).init();
-    const m = rig.memory("alone");
-    await use(m);
+    const unmanaged = await (await copy("alone, not managed")).init({ managedPool: false });
+    const [m, kept] = [rig.memory("alone"), unmanaged.memory("alone, not managed")];
+    // It is there first, and its timers have as much time.
+    for (const device of [kept, m]) await use(device);
     await passes(long ? 120 : 20);
-    // A look tells what the timers left: it is taken ahead of all else that a call does. Where other
-    // tests keep the page busy for seconds, they are late.
-    for (let looks = 0; looks < 6 && m.held > 0; looks += 1) await passes(10);
+    // Where other tests keep the page busy for seconds, timers are late: its own are waited for. A
+    // look tells what the timers left: it is taken ahead of all else that a call does.
+    while (m.held > 0) await passes(1);
     equal([m.held, m.cached], [0, 0]);
     equal((await m.createBuffer(256 * KIB)).size, 256 * KIB, "it goes on");
+    equal([kept.held, kept.cached, kept.stats().freedCount], [1024 * KIB, 1024 * KIB, 0], "nobody looked");
+    equal([kept.freeCache(), kept.held], [{ returned: 1024 * KIB, pending: 0 }, 0], "what is asked for is done");
     await m.close();
+    await kept.close();
   },
   MS,
 );
