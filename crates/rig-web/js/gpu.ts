@@ -53,6 +53,7 @@ export class Gpu {
   readonly #usage: number;
   readonly #around: Around;
   readonly #woke: () => void;
+  readonly #over: () => void;
   readonly #edges: Edges;
   readonly #buffers = new Map<number, Held>();
   #nextNumber = 1;
@@ -75,6 +76,7 @@ export class Gpu {
   #nudgedMs = 0;
   #reached = 0;
   #isFencing = false;
+  #isStopped = false;
   readonly #fences: GPUBuffer[] = [];
   /** What the next fence waits for besides: whether the commands behind it were found wrong. */
   #judged: Promise<void>[] = [];
@@ -83,14 +85,16 @@ export class Gpu {
   /** Why work was found wrong later, each with its first and its last value. */
   #rejections: { first: number; last: number; why: string }[] = [];
 
-  constructor(device: GPUDevice, own: boolean, usage: number, arrays: Arrays, woke: () => void) {
+  /** Events wake; `over` hears when the driver has stopped it and nothing of it is left. */
+  constructor(device: GPUDevice, own: boolean, usage: number, arrays: Arrays, woke: () => void, over: () => void) {
     this.device = device;
+    this.#over = over;
     this.#own = own;
     this.#usage = USAGE | usage;
     this.#woke = woke;
     this.#around = { device, arrays, woke, failed: () => this.#mapFailed() };
     this.#edges = new Edges(device);
-    void device.lost.then((info) => this.lose(info.message || info.reason || "lost"));
+    hearLoss(device, new WeakRef(this));
   }
 
   get architecture(): string {
@@ -135,8 +139,7 @@ export class Gpu {
     this.loss ||= why;
     if (this.#own) this.device.destroy();
     for (const [number, held] of this.#buffers) if (!held.lent) this.free(number);
-    for (const fence of this.#fences.splice(0)) fence.destroy();
-    this.#edges.end();
+    this.#letGo();
   }
 
   /** Keeps commands for the submission that follows at once. */
@@ -192,6 +195,7 @@ export class Gpu {
     this.#buffers.delete(number);
     if (!held.wrapped) held.buffer?.destroy();
     for (const way of held.half?.destroy() ?? []) this.#used.delete(way);
+    this.#lookIfOver();
   }
 
   map(number: number, isWritten: boolean): number {
@@ -300,6 +304,9 @@ export class Gpu {
   stop(): void {
     if (this.#own) this.device.destroy();
     this.loss ||= "closed";
+    this.#isStopped = true;
+    this.#letGo();
+    this.#lookIfOver();
   }
 
   /** Returns a text for the driver: the hardware, the loss, or why a value was found wrong. */
@@ -380,7 +387,8 @@ export class Gpu {
     fence.mapAsync(MapMode.READ).then(
       async () => {
         fence.unmap();
-        this.#fences.push(fence);
+        if (this.#isStopped) fence.destroy();
+        else this.#fences.push(fence);
         // Whoever waits for a value learns whether its commands were wrong.
         await Promise.all(judged);
         if (this.loss) return;
@@ -404,6 +412,16 @@ export class Gpu {
     this.#rejections = [...others.slice(1 - REJECTIONS_MAX), { first, last, why }];
     if (label !== null) this.onRejection(last, why, label);
     this.#woke();
+  }
+
+  /** Lets go of what is nobody's buffer. */
+  #letGo(): void {
+    for (const fence of this.#fences.splice(0)) fence.destroy();
+    this.#edges.end();
+  }
+
+  #lookIfOver(): void {
+    if (this.#isStopped && this.#buffers.size === 0) this.#over();
   }
 
   #enter(held: Held): number {
@@ -434,25 +452,25 @@ export class Gpu {
   }
 }
 
-/** The functions that the driver imports, over the devices of an instance. */
+/** The functions that the driver imports, over the devices of an instance: those that are over are lost. */
 export function gpuImports(
-  gpus: readonly (Gpu | undefined)[],
+  gpus: ReadonlyMap<number, Gpu>,
   write: (into: number) => (bytes: Uint8Array) => void,
 ): Record<string, WebAssembly.ImportValue> {
   let text = new Uint8Array();
-  const of = (gpu: number) => gpus[gpu]!;
+  const of = (gpu: number) => gpus.get(gpu)!;
   return {
     gpu_text: (gpu: number, what: number, at: number) => {
-      text = new TextEncoder().encode(of(gpu).text(what, at));
+      text = new TextEncoder().encode(gpus.get(gpu)?.text(what, at) ?? "closed");
       return text.length;
     },
     gpu_text_into: (into: number) => write(into)(text),
     gpu_largest: (gpu: number) => of(gpu).device.limits.maxBufferSize,
-    gpu_is_lost: (gpu: number) => (of(gpu).loss ? 1 : 0),
+    gpu_is_lost: (gpu: number) => (gpus.get(gpu)?.loss === "" ? 0 : 1),
     gpu_alloc: (gpu: number, size: number) => of(gpu).alloc(size),
     gpu_half: (gpu: number, size: number) => of(gpu).half(size),
     gpu_verdict: (gpu: number, buffer: number) => of(gpu).verdict(buffer),
-    gpu_free: (gpu: number, buffer: number) => of(gpu).free(buffer),
+    gpu_free: (gpu: number, buffer: number) => gpus.get(gpu)?.free(buffer),
     gpu_map: (gpu: number, buffer: number, isWrite: number) => of(gpu).map(buffer, isWrite !== 0),
     gpu_mapped: (gpu: number, buffer: number) => of(gpu).mapped(buffer),
     gpu_range: (gpu: number, buffer: number) => of(gpu).range(buffer),
@@ -468,6 +486,11 @@ export function gpuImports(
     gpu_nudge: (gpu: number) => of(gpu).nudge(),
     gpu_stop: (gpu: number) => of(gpu).stop(),
   };
+}
+
+/** An engine may keep for good what waits for a loss that never comes: that reaches no device. */
+function hearLoss(device: GPUDevice, gpu: WeakRef<Gpu>): void {
+  void device.lost.then(({ message, reason }) => gpu.deref()?.lose(message || reason || "lost"));
 }
 
 function noWork(): Work {

@@ -78,8 +78,8 @@ export class Instance {
   /** The arrays of the exports that are kept, by the number of each. */
   readonly exported = new Map<number, number>();
   readonly settings: Settings;
-  /** The GPU devices, by number from 1. */
-  readonly gpus: (Gpu | undefined)[] = [undefined];
+  /** The GPU devices, by number from 1, until each is over. */
+  readonly gpus = new Map<number, Gpu>();
   /** What the last call answered as text. */
   answer = "";
   #exports!: Exports;
@@ -87,6 +87,7 @@ export class Instance {
   #trap = "";
   #dead: RigError | null = null;
   #nextTicket = 1;
+  #nextGpu = 1;
   /** How many tickets keep no process alive. */
   #quiet = 0;
   readonly #tickets = new Map<number, Ticket>();
@@ -221,9 +222,10 @@ export class Instance {
 
   /** Takes a GPU device in; answers its number. */
   addGpu(device: GPUDevice, own: boolean, usage: number): number {
-    const number = this.gpus.length;
+    const number = this.#nextGpu++;
     const woke = () => this.event((e) => e.gpu_woke(number));
-    this.gpus.push(new Gpu(device, own, usage, this.arrays, woke));
+    const over = () => this.gpus.delete(number);
+    this.gpus.set(number, new Gpu(device, own, usage, this.arrays, woke, over));
     return number;
   }
 
@@ -285,7 +287,7 @@ export class Instance {
     for (const settle of this.#settled.splice(0)) settle();
     for (const ticket of this.#tickets.values()) ticket.reject(error);
     this.#tickets.clear();
-    for (const gpu of this.gpus) gpu?.abandon(why);
+    for (const gpu of this.gpus.values()) gpu.abandon(why);
     return error;
   }
 

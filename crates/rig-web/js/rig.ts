@@ -77,7 +77,7 @@ export interface Stats {
 export interface Rig {
   /** The host: memory of the page, always open. */
   readonly host: Device;
-  /** Every device that was opened, lost ones too. */
+  /** Every device that was opened: a lost one as long as the program has it. */
   readonly devices: readonly Device[];
   /**
    * Opens a GPU under a name, or answers the device that has it. In Node it is the one of the
@@ -178,7 +178,8 @@ async function loaded(source: string | URL | Response): Promise<ArrayBuffer> {
 class Face implements Rig {
   readonly host: Device;
   readonly #instance: Instance;
-  readonly #devices: Device[] = [];
+  /** By index; lost ones are the program's to keep. */
+  readonly #devices: { name: string; device: Device | WeakRef<Device> }[] = [];
   readonly #adopted = new WeakMap<GPUDevice, Device>();
   readonly #opening = new Map<string, Promise<Device>>();
 
@@ -188,7 +189,7 @@ class Face implements Rig {
   }
 
   get devices(): readonly Device[] {
-    return [...this.#devices];
+    return this.#devices.map(reached).filter((device) => device !== undefined);
   }
 
   async open(name: string, o?: OpenOptions): Promise<Device> {
@@ -306,6 +307,8 @@ class Face implements Rig {
     });
     const device = this.#device(index, name, number);
     this.#adopted.set(gpu, device);
+    // An engine may keep a GPU device for good.
+    void device.lost.then(() => this.#adopted.get(gpu) === device && this.#adopted.delete(gpu));
     return this.#budgeted(device, o);
   }
 
@@ -320,7 +323,7 @@ class Face implements Rig {
       this.#instance.putText(name);
       return e.named();
     });
-    const known = index < 0 ? undefined : this.#devices[index];
+    const known = index < 0 ? undefined : reached(this.#devices[index]);
     const isWrong = known === this.host || (known?.gpu !== null) !== isGpu;
     if (known && isGpu !== undefined && isWrong) {
       const call = isGpu ? "open" : "memory";
@@ -330,18 +333,24 @@ class Face implements Rig {
   }
 
   #device(index: number, name: string, gpu: number): Device {
-    const known = this.#devices[index];
+    const known = reached(this.#devices[index]);
     if (known) return known;
     const device = new Device({
       instance: this.#instance,
       index,
       name,
-      gpu: this.#instance.gpus[gpu] ?? null,
-      of: (at) => this.#devices[at]!,
+      gpu: this.#instance.gpus.get(gpu) ?? null,
+      // A stamp may name one that the program forgot.
+      of: (at) => this.#device(at, this.#devices[at]!.name, 0),
     });
-    this.#devices[index] = device;
+    this.#devices[index] = { name, device };
+    void device.lost.then(() => (this.#devices[index] = { name, device: new WeakRef(device) }));
     return device;
   }
+}
+
+function reached(known?: { device: Device | WeakRef<Device> }): Device | undefined {
+  return known?.device instanceof WeakRef ? known.device.deref() : known?.device;
 }
 
 /** Returns the limits of an adapter: a device is opened with the highest. */

@@ -58,7 +58,7 @@ export async function names(): Promise<string[]> {
 export async function run(number: number, device: GPUDevice): Promise<void> {
   // A turn ends with the next event of the device, or after a while, in which it is kept moving.
   const turn = () => {
-    made.instance.gpus[gpu]!.nudge();
+    made.instance.gpus.get(gpu)?.nudge();
     return new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, 4);
       made.woke = () => {
