@@ -114,16 +114,30 @@ class Witness {
  */
 export class Pacing {
   #bytes = 0;
+  /** The turn of the event loop after the last nudge, until it came. */
+  #turn: Promise<void> | null = null;
 
-  /** Counts bytes made; answers whether the engine was nudged. */
-  made(bytes: number, roomBytes: () => number): boolean {
+  /**
+   * Counts bytes made. Where they nudge the engine, answers the turn that follows the nudge before,
+   * if it did not come yet: a loop that never lets the event loop turn has to wait for it.
+   */
+  made(bytes: number, roomBytes: () => number): Promise<void> | null {
     this.#bytes += bytes;
-    if (this.#bytes < STEP_MIN) return false;
+    if (this.#bytes < STEP_MIN) return null;
     const step = Math.min(Math.max(roomBytes() / 4, STEP_MIN), STEP_MAX);
-    if (this.#bytes < step) return false;
+    if (this.#bytes < step) return null;
     this.#bytes = 0;
     garbage(step);
-    return true;
+    const turn = this.#turn;
+    if (turn) return turn.then(() => this.#wait());
+    this.#wait();
+    return null;
+  }
+
+  #wait(): void {
+    this.#turn ??= eventLoopTurn().then(() => {
+      this.#turn = null;
+    });
   }
 
   /** Counts bytes that came back by a free or a dispose. */

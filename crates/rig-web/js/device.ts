@@ -1,7 +1,7 @@
 // Devices: stores of bytes with a timeline, and what is submitted to them.
 
 import { Buffer, type Lent, type Made, numberOf, type Range } from "./buffer.js";
-import { eventLoopTurn, Pacing } from "./collector.js";
+import { Pacing } from "./collector.js";
 import { budgetOf, callable, has, instance, integer, options } from "./check.js";
 import { type LabelTotal, lost, misuse, RigError, type SiteTotal, type Told, unsupported } from "./error.js";
 import type { Gpu } from "./gpu.js";
@@ -268,7 +268,8 @@ export class Device extends EventTarget {
       o,
     );
     const buffer = this.#made(number, size, label);
-    if (this.#paced(size)) await eventLoopTurn();
+    const turn = this.#paced(size);
+    if (turn) await turn;
     return buffer;
   }
 
@@ -470,8 +471,8 @@ export class Device extends EventTarget {
     this.#pacing?.back(bytes);
   }
 
-  #paced(size: number): boolean {
-    return this.#pacing !== null && this.#pacing.made(size, () => this.budget - this.held);
+  #paced(size: number): Promise<void> | null {
+    return this.#pacing?.made(size, () => this.budget - this.held + this.cached) ?? null;
   }
 
   #made(number: number, size: number, label: string): Buffer {
