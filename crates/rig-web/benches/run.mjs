@@ -1,12 +1,13 @@
 // Runs the benchmarks of the built package in the engines that are here, and prints Markdown.
 //
-// `--quick` takes few rounds; other arguments are engines: node, chromium, firefox.
+// `--quick` takes few rounds; other arguments are engines: node, chromium, firefox, webkit.
 
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 import { launch } from "puppeteer-core";
+import { inWebKit, onDisplay } from "../../../tests/web/driver.mjs";
 import { CHROMIUM_FLAGS, FIREFOX_PREFERENCES } from "../../../tests/web/flags.mjs";
 import { serve } from "../../../tests/web/serve.mjs";
 
@@ -21,7 +22,7 @@ const ROOT = fileURLToPath(new URL("../../../", import.meta.url));
 const [flags, engines] = [[], []];
 for (const word of process.argv.slice(2)) (word.startsWith("--") ? flags : engines).push(word);
 const isQuick = flags.includes("--quick");
-const all = { node: inNode, chromium: inChromium, firefox: inFirefox };
+const all = { node: inNode, chromium: inChromium, firefox: inFirefox, webkit: inItsDriver };
 
 const query = new URLSearchParams({ ...(isQuick ? { quick: 1 } : {}), ...(hasPeers() ? { peers: 1 } : {}) });
 for (const name of engines.length > 0 ? engines : Object.keys(all)) {
@@ -66,6 +67,31 @@ async function inFirefox() {
   await inPage(browser, (page) => page.waitForFunction("globalThis.result", { timeout: PAGE_MS }));
 }
 
+/** WebKit, which has no WebGPU here. */
+async function inItsDriver() {
+  const program = onPath(["WebKitWebDriver"]);
+  if (!program || !onPath(["Xvfb"])) return console.log("no WebKit here");
+  const server = await serve(ISOLATED);
+  try {
+    const address = `${server.url}/crates/rig-web/benches/page.html?${query}`;
+    const script = `
+      const [done] = arguments;
+      const end = () => done([globalThis.lines, globalThis.result]);
+      if (globalThis.result) end();
+      else globalThis.ended = end;`;
+    const [lines, result] = await onDisplay((display) =>
+      inWebKit({ program, display, ms: PAGE_MS }, async (session) => {
+        await session("POST", "/url", { url: address });
+        return session("POST", "/execute/async", { script, args: [] });
+      }),
+    );
+    for (const line of lines) console.log(line);
+    if (result !== "ok") failed(result);
+  } finally {
+    server.stop();
+  }
+}
+
 async function inPage(browser, wait) {
   const server = await serve(ISOLATED);
   try {
@@ -74,14 +100,16 @@ async function inPage(browser, wait) {
     await page.goto(`${server.url}/crates/rig-web/benches/page.html?${query}`);
     await wait(page);
     const result = await page.evaluate("globalThis.result");
-    if (result !== "ok") {
-      console.log(`failed: ${result}`);
-      process.exitCode = 1;
-    }
+    if (result !== "ok") failed(result);
   } finally {
     await browser.close();
     server.stop();
   }
+}
+
+function failed(result) {
+  console.log(`failed: ${result}`);
+  process.exitCode = 1;
 }
 
 /** Returns the first of these programs that is installed. */
