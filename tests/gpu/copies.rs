@@ -1,7 +1,7 @@
 //! Every byte of copies, blits and fills, through the public calls.
 
 use crate::bench::pattern;
-use crate::found::{open, open_each};
+use crate::found::{open, open_each, open_each_way};
 use rig::wgpu::{encode, wgsl};
 use rig::{Buffer, copy, run, wrap};
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ fn each(f: impl Fn(usize, usize)) {
 
 #[test]
 fn s6_7_a_blit_in_leaves_its_neighbours() {
-    for d in open_each("blits in") {
+    for d in open_each_way("blits in") {
         let x = d.create_buffer(LEN).unwrap();
         each(|offset, len| {
             x.fill(0xEE).unwrap();
@@ -35,7 +35,7 @@ fn s6_7_a_blit_in_leaves_its_neighbours() {
 
 #[test]
 fn s6_7_a_blit_out_has_the_bytes_of_its_range() {
-    for d in open_each("blits out") {
+    for d in open_each_way("blits out") {
         let x = d.create_buffer(LEN).unwrap();
         x.blit_from(0, &pattern(LEN, 5)).unwrap();
         each(|offset, len| {
@@ -64,7 +64,7 @@ fn s6_7_a_fill_leaves_its_neighbours() {
 
 #[test]
 fn s6_7_copies_in_out_and_between_leave_their_neighbours() {
-    for d in open_each("copies") {
+    for d in open_each_way("copies") {
         let (x, y) = (d.create_buffer(LEN).unwrap(), d.create_buffer(LEN).unwrap());
         let (from, back) = (wrap(pattern(LEN, 4)), wrap(vec![0_u8; LEN as usize]));
         for (at, to) in (0..8).flat_map(|at| (0..8).map(move |to| (at, to))) {
@@ -118,7 +118,7 @@ fn s6_7_moves_around_the_borders_of_pieces_leave_their_neighbours() {
 
 #[test]
 fn s6_7_copies_and_fills_of_many_words_on_the_device_leave_their_neighbours() {
-    for d in open_each("many words") {
+    for d in open_each_way("many words") {
         let whole = |len: u64| d.create_buffer(len + 16).unwrap();
         // From here on, whole words have a pass of their own, and the ends another.
         for len in (64 << 10)..=(64 << 10) + 4 {
@@ -165,7 +165,7 @@ fn s6_7_copies_and_fills_of_more_than_a_dispatch_reaches_are_exact() {
 
 #[test]
 fn s6_7_a_copy_between_views_of_one_buffer_leaves_its_neighbours() {
-    for d in open_each("views") {
+    for d in open_each_way("views") {
         let x = d.create_buffer(LEN).unwrap();
         // Every pair of remainders modulo 4, and the other way round.
         for (from, to) in (0..8).flat_map(|from| (32..36).map(move |to| (from, to))) {

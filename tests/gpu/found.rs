@@ -49,6 +49,19 @@ pub(crate) fn open_each(name: &str) -> Vec<Device> {
     apart.into_iter().chain(open_mapped(&format!("{name}, mapped"))).collect()
 }
 
+/// Opens a device by each way to copy bytes that are no whole words: through rows, and by passes
+/// alone, as on GL.
+pub(crate) fn open_each_way(name: &str) -> Vec<Device> {
+    let on_gl = match rig::wgpu::open(options_on_gl(&format!("{name}, on GL"))) {
+        Ok(device) => Some(device),
+        Err(error) => {
+            skipped_unless("gl", &error.to_string());
+            None
+        }
+    };
+    open_each(name).into_iter().chain(on_gl).collect()
+}
+
 /// Opens a device that maps host memory, or says aloud that the GPU maps none.
 pub(crate) fn open_importing(name: &str) -> Option<Device> {
     let options = Options { maps_host: MapsHost::WhereItCan, ..options(name, Addressed::Never)? };
@@ -70,15 +83,18 @@ pub(crate) fn driver(addressed: Addressed, maps_host: MapsHost) -> Option<Arc<dy
 
 /// Opens a driver on GL alone, with no window system behind it.
 pub(crate) fn driver_on_gl() -> Option<Arc<dyn Driver>> {
-    let (name, backends) = (Arc::from("a driver on GL"), Backends::GL);
-    let options = Options { name, backends, maps_host: MapsHost::Never, ..Options::default() };
-    match ready(drivers::wgpu::driver(options)) {
+    match ready(drivers::wgpu::driver(options_on_gl("a driver on GL"))) {
         Ok(driver) => Some(driver),
         Err(Fault(why)) => {
             skipped_unless("gl", &why);
             None
         }
     }
+}
+
+fn options_on_gl(name: &str) -> Options {
+    let (name, backends) = (Arc::from(name), Backends::GL);
+    Options { name, backends, maps_host: MapsHost::Never, ..Options::default() }
 }
 
 /// Says aloud that a test is skipped, or fails where it is required.

@@ -137,8 +137,8 @@ fn s4_4_a_wrapped_buffer_that_no_pass_binds_gives_and_takes_whole_words_alone() 
 fn s1_13_the_driver_keeps_a_stated_part_of_the_memory_for_itself() {
     let Some(d) = open("internal") else { return };
     let facts = d.facts();
-    // The scratch buffer of the passes, and a page of arguments.
-    assert_eq!(facts.internal_bytes, (1 << 20) + 8 + (64 << 10));
+    // The scratch buffer of the passes, the rows, and a page of arguments.
+    assert_eq!(facts.internal_bytes, (1 << 20) + 8 + (512 << 10) + (64 << 10));
     assert!(facts.default_budget_bytes == d.budget() && d.held() == 0);
 }
 

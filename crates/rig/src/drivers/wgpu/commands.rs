@@ -8,6 +8,7 @@
 use crate::driver::Native;
 use crate::drivers::wgpu::edge::Place;
 use crate::drivers::wgpu::guarded::Guarded;
+use crate::drivers::wgpu::rows::Row;
 use crate::drivers::wgpu::work::encode_native;
 use ::wgpu::wgt::BufferTransition;
 use ::wgpu::{
@@ -32,6 +33,8 @@ pub(crate) enum Command {
     Copy { src: Place, dst: Place },
     /// Sets whole words to zero.
     Clear(Place),
+    /// Moves bytes between a buffer and the rows of a texture.
+    Row(Row),
     /// A dispatch in a pass of its own.
     Pass { label: Arc<str>, pipeline: ComputePipeline, group: Option<BindGroup>, counts: [u32; 3] },
     /// What a function of the program encodes.
@@ -84,6 +87,7 @@ impl Command {
                 encoder.copy_buffer_to_buffer(from, src.offset, into, dst.offset, src.len);
             }
             Self::Clear(dst) => encoder.clear_buffer(&dst.buffer, dst.offset, Some(dst.len)),
+            Self::Row(row) => row.record(encoder),
             Self::Pass { label, pipeline, group, counts: [x, y, z] } => {
                 let ask = ComputePassDescriptor { label: Some(label), timestamp_writes: None };
                 let mut pass = encoder.begin_compute_pass(&ask);

@@ -1,16 +1,18 @@
 //! Copies and fills of any bytes at any offset (S6.7).
 //!
-//! WebGPU copies whole words between different buffers. The rest goes through a small compute pass,
-//! which makes whole words of the destination and keeps the bytes around: the words at the edges
-//! of a copy whose ends agree modulo 4, and the whole of one whose ends do not. What such a pass
-//! cannot bind, the buffers of a half and a source within the destination's own buffer, goes
-//! through a scratch buffer first. All of it is encoded in the order it has to run in; one
-//! hand-over at a time uses the scratch buffer, and queue order keeps the next one behind.
+//! WebGPU copies whole words between different buffers. The rest goes through the rows of a texture
+//! where that is the better way, for few bytes above all, else through a small compute pass, which
+//! makes whole words of the destination and keeps the bytes around: the words at the edges of a
+//! copy whose ends agree modulo 4, and the whole of one whose ends do not. What such a pass cannot
+//! bind, the buffers of a half and a source within the destination's own buffer, goes through a
+//! scratch buffer first. All of it is encoded in the order it has to run in; one hand-over at a
+//! time uses the scratch buffer, and queue order keeps the next one behind.
 
 use crate::drivers::wgpu::args::{ARGS_BYTES, Args};
 use crate::drivers::wgpu::commands::{Command, Commands};
 use crate::drivers::wgpu::guarded::{Bad, Guarded};
 use crate::drivers::wgpu::memory::made;
+use crate::drivers::wgpu::rows::{self, Rows};
 use ::wgpu::{
     BindGroupDescriptor, BindGroupEntry, BindGroupLayout, BindingResource, Buffer, BufferBinding,
     BufferUsages, ComputePipeline, ComputePipelineDescriptor, ShaderModule, ShaderModuleDescriptor,
@@ -31,7 +33,8 @@ pub struct Place {
 }
 
 impl Place {
-    fn part(&self, offset: u64, len: u64) -> Self {
+    /// Returns a part of these bytes.
+    pub(crate) fn part(&self, offset: u64, len: u64) -> Self {
         Self { buffer: self.buffer.clone(), offset: self.offset + offset, len }
     }
 
@@ -55,6 +58,7 @@ pub(crate) struct Edges {
     fill_bytes: OnceLock<Pass>,
     fill_words: OnceLock<Pass>,
     scratch: Buffer,
+    rows: Option<Rows>,
     /// The multiple that a binding starts at.
     align: u64,
     /// The most bytes that one dispatch works on.
@@ -108,6 +112,7 @@ impl Edges {
             fill_bytes: OnceLock::new(),
             fill_words: OnceLock::new(),
             scratch,
+            rows: Rows::of(guarded),
             align,
             stretch: bound.min(STRETCH_MAX) / WORD * WORD,
         })
@@ -120,7 +125,10 @@ impl Edges {
 
     /// Copies between places of one length.
     pub(crate) fn copy(&self, src: &Place, dst: &Place, to: &mut Encoding<'_>) -> Result<(), Bad> {
-        let len = src.len;
+        let (len, odd) = (src.len, src.offset % WORD != dst.offset % WORD);
+        if odd && let Some(rows) = self.rows_for(len) {
+            return rows.moves(src, dst, to);
+        }
         if src.buffer == dst.buffer {
             return self.through_scratch(src, dst, to);
         }
@@ -139,14 +147,23 @@ impl Edges {
             return Err(Bad::Wrong(Arc::from("a copy to memory that no pass can write")));
         }
         let head = dst.offset.wrapping_neg() % WORD;
-        if src.offset % WORD != dst.offset % WORD || len < head + WORD {
+        if odd || len < head + WORD {
             return self.moved(src, dst, to);
         }
         let tail = (len - head) % WORD;
         let middle = len - head - tail;
         let (from, into) = (src.part(head, middle), dst.part(head, middle));
         to.commands.push(Command::Copy { src: from, dst: into });
-        if head + tail > 0 && src.can_bind() && len <= self.stretch {
+        if head + tail == 0 {
+            return Ok(());
+        }
+        if let Some(rows) = self.rows_for(head + tail) {
+            let part = |at, len| (src.part(at, len), dst.part(at, len));
+            let ends = [part(0, head), part(head + middle, tail)];
+            let first = usize::from(head == 0);
+            return rows.moves_together(&ends[first..2 - usize::from(tail == 0)], to);
+        }
+        if src.can_bind() && len <= self.stretch {
             return self.dispatch(Job::Move(src), dst, Which::Ends, to);
         }
         if head > 0 {
@@ -170,6 +187,9 @@ impl Edges {
 
     /// Moves bytes by the pass, from wherever they are.
     fn moved(&self, src: &Place, dst: &Place, to: &mut Encoding<'_>) -> Result<(), Bad> {
+        if let Some(rows) = self.rows_for(src.len) {
+            return rows.moves(src, dst, to);
+        }
         if !src.can_bind() {
             return self.through_scratch(src, dst, to);
         }
@@ -200,6 +220,10 @@ impl Edges {
             self.moved(&src.part(at, len), &staged, to)?;
             self.copy(&staged, &dst.part(at, len), to)
         })
+    }
+
+    fn rows_for(&self, len: u64) -> Option<&Rows> {
+        self.rows.as_ref().filter(|rows| rows.suits(len))
     }
 
     fn stretches(
@@ -330,4 +354,4 @@ const SCRATCH_BYTES: u64 = 1 << 20;
 /// The words around the bytes come along.
 const SCRATCH_LEN: u64 = SCRATCH_BYTES + 2 * WORD;
 /// What a device's driver keeps for itself.
-pub(crate) const INTERNAL_BYTES: u64 = SCRATCH_LEN + ARGS_BYTES as u64;
+pub(crate) const INTERNAL_BYTES: u64 = SCRATCH_LEN + rows::BYTES + ARGS_BYTES as u64;

@@ -12,6 +12,7 @@
 //! | `memory` | regions, and their maps for the host |
 //! | `work` | the work of one value, encoded |
 //! | `edge` | copies and fills of any bytes |
+//! | `rows` | moves of any bytes without a pass |
 //! | `args` | arguments of passes and launches |
 //! | `kernel` | WGSL and its launches |
 //!
@@ -50,6 +51,7 @@ mod memory;
 mod poll;
 #[cfg(any(windows, target_vendor = "apple", test))]
 mod probe;
+mod rows;
 mod work;
 
 use crate::bytes::HostBytes;
