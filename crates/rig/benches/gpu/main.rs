@@ -35,7 +35,13 @@ fn main() {
 
     title("Create + drop", &gpu);
     create::beside_wgpu(&gpu, &raw);
-    create::with_live(&gpu);
+    // On a device of its own: what wgpu notes of a submission grows with the most buffers that a
+    // device ever had at once, some of whose places later ones get by chance.
+    let many = opened(named("gpu bench, many buffers"));
+    many.iter().for_each(|many| {
+        create::with_live(many);
+        many.close().expect("it is no host");
+    });
     title("Encoder, submit and wait", &gpu);
     submit::alone(&gpu, &raw);
     together.iter().for_each(submit::batched);
