@@ -11,9 +11,9 @@
 //!
 //! Values run in the order of wgpu's one queue. Each is one `queue.submit`, or with
 //! [`Batching::On`] many are. Sizes and offsets are bytes, and any of them will do: WebGPU copies
-//! whole words, and a texture of bytes or a small pass does the rest. What is encoded wrongly, and a
-//! launch whose binding starts where none may, is `Misuse` of that submission, of which nothing ran;
-//! in a browser the wait for its value says so.
+//! whole words, and a texture of bytes or a small pass does the rest. What is encoded wrongly, and
+//! a launch whose binding starts where none may, is `Misuse` of that submission, of which nothing
+//! ran; in a browser the wait for its value says so.
 //!
 //! A program compiled for browsers uses the async forms, and tells the time by `rig::set_clock`
 //! before it opens a device: without that, time stands still there. Vulkan and GL have been run in
