@@ -2,11 +2,16 @@
 //
 // `RIG_UPDATE=1` writes the snapshot anew.
 
-import { readFile, writeFile } from "node:fs/promises";
+import { execFile } from "node:child_process";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { equal, holds, test } from "./harness.mjs";
 
 const ROOT = new URL("../../", import.meta.url);
 const SNAPSHOT = new URL("face.snapshot.txt", import.meta.url);
+/** The pages whose programs people copy, each with how many it has. */
+const READMES = { "README.md": 1, "crates/rig-web/README.md": 1 };
 
 /** Returns the public types, file by file. */
 async function publicTypes() {
@@ -51,4 +56,23 @@ test("the_public_types_name_nothing_that_is_not_shipped", async () => {
   const named = types.flatMap(({ text }) => [...text.matchAll(/from "(\.[^"]+)"/g)].map(([, path]) => path));
   equal([...new Set(named)].filter((path) => !shipped.includes(path)), []);
   holds(named.length > 0, "there are imports");
+});
+
+test("the_programs_of_the_readmes_are_strict_typescript", async () => {
+  const folder = new URL("readme/built/", import.meta.url);
+  await mkdir(folder, { recursive: true });
+  const files = [];
+  for (const [path, count] of Object.entries(READMES)) {
+    const text = await readFile(new URL(path, ROOT), "utf8");
+    const programs = [...text.matchAll(/^```(?:js|ts)\n(.*?)^```$/gms)].map(([, program]) => program);
+    equal(programs.length, count, `the programs of ${path}`);
+    for (const program of programs) {
+      files.push(`${files.length}.ts`);
+      await writeFile(new URL(files.at(-1), folder), program);
+    }
+  }
+  await writeFile(new URL("tsconfig.json", folder), JSON.stringify({ extends: "../../tsconfig.json", files }));
+  const tsc = fileURLToPath(new URL("node_modules/.bin/tsc", ROOT));
+  const told = await promisify(execFile)(tsc, ["-p", fileURLToPath(folder)]).catch((e) => e);
+  equal([told.code, told.stdout], [undefined, ""]);
 });
