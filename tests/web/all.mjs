@@ -13,5 +13,6 @@ import "./collector.test.mjs";
 import "./instances.test.mjs";
 import "./alone.test.mjs";
 import "./loss.test.mjs";
+import "./lost.test.mjs";
 import "./vectors.test.mjs";
 import "./laws.test.mjs";
