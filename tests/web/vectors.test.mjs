@@ -1,8 +1,99 @@
 // What is left of the vectors of S14, and the order of a page's own commands around rig's.
 
-import { equal, fails, test } from "./harness.mjs";
+import { equal, fails, holds, test } from "./harness.mjs";
 
 const needs = { needs: "gpu" };
+const KIB = 2 ** 10;
+const MIB = 2 ** 20;
+
+/** Returns the values of a buffer's stamps on a device: the write's, and the last use's. */
+function valuesOf(x, device) {
+  const { write, uses } = x.stamps();
+  const on = uses.filter((point) => point.device === device).map(({ value }) => value);
+  return [write?.value ?? 0, on[0] ?? 0];
+}
+
+test(
+  "s14_a_row_by_row",
+  async ({ rig, open }) => {
+    const gpu = await open();
+    const n = 256 * KIB;
+    const doubles = await gpu.kernel(`
+      @group(0) @binding(0) var<storage, read_write> x: array<f32>;
+      @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3u) { x[id.x] *= 2.0; }`);
+    const h = await rig.host.createBuffer(n);
+    equal([h.stamps(), gpu.submitted], [{ write: null, uses: [] }, 0], "1");
+    const x = await gpu.createBuffer(n);
+    equal([valuesOf(x, gpu), gpu.held], [[0, 0], n], "2");
+    await h.write((bytes) => new Float32Array(bytes.buffer).forEach((_, i, a) => (a[i] = i)));
+    equal([h.stamps().write, gpu.submitted], [null, 0], "3");
+    await rig.copy(h, x);
+    equal([valuesOf(x, gpu), h.stamps().uses, gpu.submitted, gpu.reached], [[1, 1], [], 1, 1], "4");
+    doubles.run({ x }, [n / 4 / 64]);
+    equal([valuesOf(x, gpu), gpu.submitted], [[2, 2], 2], "5");
+    await gpu.wait(2);
+    equal([gpu.submitted, gpu.reached], [2, 2], "6");
+    await rig.copy(x, h);
+    equal([valuesOf(x, gpu), h.stamps().uses, gpu.submitted, gpu.reached], [[2, 3], [], 3, 3], "7");
+    equal(await h.read((bytes) => new Float32Array(bytes.buffer)[65_535]), 131_070, "8");
+    await rig.copy(h, x);
+    equal([valuesOf(x, gpu), gpu.submitted], [[4, 4], 4], "9");
+    x.dispose();
+    gpu.trim();
+    equal([gpu.cached, gpu.submitted], [n, 4], "10");
+    const again = await gpu.createBuffer(n);
+    equal([gpu.stats().kindCounts, gpu.held], [[1, 1, 0, 0], n], "11");
+    const { cached } = rig.host;
+    h.dispose();
+    rig.host.trim();
+    equal([rig.host.cached - cached, gpu.submitted, again.state], [n, 4, "live"], "12");
+    await gpu.close();
+  },
+  needs,
+);
+
+test(
+  "s14_memory_whose_own_device_still_uses_it_is_served_at_try_1_with_that_point",
+  async ({ open }) => {
+    const gpu = await open(MIB);
+    const spin = await gpu.kernel(`
+      @group(0) @binding(0) var<storage, read_write> x: array<u32>;
+      @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3u) {
+        for (var i = 0u; i < 20000u; i++) { x[id.x] = x[id.x] * 1664525u + 1013904223u; }
+      }`);
+    const x = await gpu.createBuffer(MIB);
+    const { value } = spin.run({ x }, [64]);
+    x.dispose();
+    const y = await gpu.createBuffer(MIB);
+    const { kindCounts, actualCount } = gpu.stats();
+    equal([kindCounts, actualCount, gpu.held], [[1, 1, 0, 0], 1, MIB]);
+    equal(valuesOf(y, gpu)[1], value, "its stamps keep the point");
+    await y.fill(3);
+    equal((await y.toArray(Uint8Array))[MIB - 1], 3, "what is asked of it comes after");
+    await gpu.close();
+  },
+  needs,
+);
+
+test(
+  "s14_a_copy_of_three_pieces_and_4096_bytes_takes_four_values",
+  async ({ rig, open }) => {
+    const gpu = await open();
+    const { piece } = gpu.facts;
+    const length = 3 * piece + 4096;
+    const h = await rig.host.createBuffer(length);
+    await h.write((bytes) => bytes.forEach((_, i) => (bytes[i] = i % 251)));
+    const [x, back] = [await gpu.createBuffer(length), await rig.host.createBuffer(length)];
+    await rig.copy(h, x);
+    equal([gpu.submitted, valuesOf(x, gpu), h.stamps().uses], [4, [4, 4], []]);
+    await rig.copy(x, back);
+    equal([gpu.submitted, valuesOf(x, gpu), back.stamps().write], [8, [4, 8], null]);
+    equal(await back.read((bytes) => bytes.findIndex((byte, i) => byte !== i % 251)), -1);
+    holds(gpu.stats().stagingBytes + rig.host.stats().stagingBytes <= 16 * MIB, "the halves are bounded");
+    await gpu.close();
+  },
+  needs,
+);
 
 test("s9_7_bins_are_what_a_device_holds_for_one_buffer", async ({ rig }) => {
   const bins = [
