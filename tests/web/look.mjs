@@ -81,11 +81,11 @@ test("a_page_moves_less_where_that_is_asked_for", async ({ open, built }) => {
   await page.waitForFunction(() => document.querySelector("#lanes dd")?.textContent !== undefined);
   equal(await page.textContent("#toggle"), "Go on");
   const made = () => page.evaluate(() => document.getElementById("made").textContent);
-  await page.waitForFunction(() => document.getElementById("made").textContent.startsWith("12 "));
+  await page.waitForFunction(() => document.getElementById("made").textContent.startsWith("8 "));
   await page.evaluate(settled);
-  holds((await made()).startsWith("12 "), "no frame came after the first");
+  holds((await made()).startsWith("8 "), "no frame came after the first");
   await page.press("#toggle", "Enter");
-  await page.waitForFunction(() => !document.getElementById("made").textContent.startsWith("12 "));
+  await page.waitForFunction(() => !document.getElementById("made").textContent.startsWith("8 "));
   await page.close();
 });
 

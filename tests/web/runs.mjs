@@ -145,6 +145,32 @@ for (const [on, cells, checks] of [["gpu", 256, [5, 25]], ["memory", 64, [5, 60,
   }, needsOf(on));
 }
 
+for (const on of ["gpu", "memory"]) {
+  test(`demo_05_work_finds_a_size_that_fits_and_compares_at_it_on_${on}`, async (world) => {
+    const found = await ran(world, "05-work", on, { frames: 45 });
+    holds([64, 128, 256, 512].includes(found.cells), `${found.cells} cells were found`);
+    for (const { frames } of found.lanes) equal(frames, 45, "frames of the last size alone count");
+    equal(found.hashes.map(({ frame, rig, hand }) => [frame, rig === hand]), [[5, true], [45, true]]);
+  }, needsOf(on));
+}
+
+test("demo_05_work_grows_while_there_is_room_and_keeps_off_a_size_that_was_too_large", async () => {
+  const { Fit } = await import("../../www/demos/05-work/fit.js");
+  /** Judges one size from frames alike, and answers the cells then. */
+  const judged = (fit, took, apart = 16) => {
+    for (let frame = 0; frame < 20; frame += 1) fit.changes(took, apart);
+    return fit.size.cells;
+  };
+  const fast = new Fit();
+  equal([1, 2, 4, 5].map((took) => judged(fast, took)), [128, 256, 512, 512]);
+  const slow = new Fit();
+  equal([5, 9, 40, 5].map((took) => judged(slow, took)), [128, 256, 128, 128]);
+  const late = new Fit();
+  equal([[5, 16], [5, 33], [5, 16]].map(([took, apart]) => judged(late, took, apart)), [128, 64, 64]);
+  const full = new Fit();
+  equal([12, 12, 40].map((took) => judged(full, took)), [64, 64, 64]);
+});
+
 test("a_hash_of_bytes_is_fnv_1a_with_32_bits", async () => {
   const { hash } = await import("../../www/shared/hash.js");
   const found = ["", "a", "foobar"].map((text) => hash(new TextEncoder().encode(text)));

@@ -74,10 +74,10 @@ export function nextFrame() {
 }
 
 /** Returns what lets a call through now and then: numbers that change too fast cannot be read. */
-export function seldom(f) {
+export function seldom(f, everyMs = SELDOM_MS) {
   let last = -Infinity;
   return (...told) => {
-    if (performance.now() - last < SELDOM_MS) return;
+    if (performance.now() - last < everyMs) return;
     last = performance.now();
     f(...told);
   };

@@ -1,58 +1,105 @@
-// A moving plot of a device's bytes: what it holds, part upon part, below its budget; beside it what
-// copies pass through, which the host holds.
+// Moving plots: the last seconds of what a device holds, and of how long frames take.
 
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { bytes, colour, made, seldom, wantsStill } from "./page.js";
+import { bytes, colour, made, milliseconds, seldom, wantsStill } from "./page.js";
 
-const SAMPLES = 300;
+/** How much of the past is shown. */
+const SHOWN_S = 10;
+/** Where less motion is wanted, it is drawn this often. */
+const STILL_MS = 1000;
 /** Of statistics, what adds up to the bytes held, from below; each has a colour of its name. */
 const PARTS = ["live", "returning", "cached"];
-const STILL_MS = 1000;
+/** Frame times shown: what fits 60, 30 and 20 frames a second. Higher ones are cut off. */
+const FRAMES_MS = [60, 30, 20].map((rate) => 1000 / rate);
 
-/** Puts a plot into an element; answers what adds a sample: statistics of a device, with the host's `stagingBytes`. */
-export function plotOf(parent, budget) {
-  const legend = legendOf(budget);
-  const box = document.createElement("div");
-  parent.replaceChildren(box, legend.root);
-  const samples = [[], ...PARTS.map(() => []), [], []];
-  const plot = new uPlot(optionsOf(budget, box), samples, box);
-  new ResizeObserver(() => plot.setSize(sizeOf(box))).observe(box);
-  const began = performance.now();
-  let drawn = 0;
+/**
+ * Puts a plot of a device's bytes into an element: what it holds, part upon part, below its budget;
+ * beside it what copies pass through, which the host holds. Answers what adds a sample: statistics
+ * of a device, with the host's `stagingBytes`. It is drawn again after so many milliseconds.
+ * @param {HTMLElement} parent
+ * @param {number} budget
+ * @param {number} everyMs
+ */
+export function bytesPlot(parent, budget, everyMs) {
+  const legend = legendOf([
+    ...PARTS.map((part) => ({ name: part, swatch: part })),
+    { name: "held", after: ` of ${bytes(budget)}` },
+    { name: "staging", swatch: "staging", after: ", of the host's budget" },
+  ], everyMs);
+  // The highest is drawn first, so that each hides what is below its own top.
+  const areas = PARTS.toReversed().map((part) => ({ of: part, isArea: true }));
+  const add = moving(parent, legend.root, {
+    lines: [...areas, { of: "staging" }, { of: "text" }],
+    marks: [0, budget / 2, budget],
+    tell: bytes,
+    everyMs,
+  });
   return (stats) => {
-    const now = performance.now();
-    let sum = 0;
-    const row = PARTS.map((part) => (sum += stats[`${part}Bytes`]));
-    const values = [(now - began) / 1000, ...row.toReversed(), stats.stagingBytes, budget];
-    for (const [at, value] of values.entries()) {
-      samples[at].push(value);
-      if (samples[at].length > SAMPLES) samples[at].shift();
-    }
-    if (now - drawn < (wantsStill() ? STILL_MS : 0)) return;
-    drawn = now;
-    plot.setData(samples);
-    legend.show(stats, sum);
+    let held = 0;
+    const tops = PARTS.map((part) => (held += stats[`${part}Bytes`]));
+    add([...tops.toReversed(), stats.stagingBytes, budget]);
+    legend.show([...PARTS.map((part) => bytes(stats[`${part}Bytes`])), bytes(held), bytes(stats.stagingBytes)]);
   };
 }
 
-function optionsOf(budget, box) {
+/**
+ * Puts a plot of what frames take into an element, with a line at 60 a second. Answers what adds a
+ * sample: milliseconds of each line. It is drawn again after so many milliseconds.
+ * @param {HTMLElement} parent
+ * @param {{ name: string, of: string }[]} lines
+ * @param {number} everyMs
+ */
+export function timesPlot(parent, lines, everyMs) {
+  const [frame] = FRAMES_MS;
+  const legend = legendOf([...lines.map(({ name, of }) => ({ name, swatch: of })), { name: "60 a second", swatch: "text" }], everyMs);
+  const add = moving(parent, legend.root, {
+    lines: [...lines, { of: "text" }],
+    marks: [0, ...FRAMES_MS],
+    tell: milliseconds,
+    everyMs,
+  });
+  return (all) => {
+    add([...all, frame]);
+    legend.show([...all, frame].map(milliseconds));
+  };
+}
+
+/** Puts a plot and its legend into an element; answers what adds a sample: a value of each line. */
+function moving(parent, legend, { everyMs, ...look }) {
+  const box = document.createElement("div");
+  parent.replaceChildren(box, legend);
+  const samples = [[], ...look.lines.map(() => [])];
+  const plot = new uPlot(optionsOf(box, look), samples, box);
+  new ResizeObserver(() => plot.setSize(sizeOf(box))).observe(box);
+  const draw = seldom(() => plot.setData(samples), wantsStill() ? STILL_MS : everyMs);
+  const began = performance.now();
+  return (values) => {
+    for (const [at, value] of [(performance.now() - began) / 1000, ...values].entries()) samples[at].push(value);
+    while (samples[0].at(-1) - samples[0][1] > SHOWN_S) for (const kept of samples) kept.shift();
+    draw();
+  };
+}
+
+function optionsOf(box, { lines, marks, tell }) {
   const of = colours();
   const grid = { stroke: of("line"), width: 1 };
   const axis = { stroke: of("quiet"), grid, ticks: grid };
-  // The highest is drawn first, so that each hides what is below its own top.
-  const areas = PARTS.toReversed().map((part) => ({ fill: of(part), stroke: of(part), width: 1 }));
-  const lines = [...areas, ...["staging", "text"].map((name) => ({ stroke: of(name), width: 2 }))];
+  const series = lines.map(({ of: name, isArea }) => {
+    const line = { stroke: of(name), width: isArea ? 1 : 2, points: { show: false } };
+    return isArea ? { ...line, fill: of(name) } : line;
+  });
+  const seconds = (_, __, last) => [Math.max((last ?? 0) - SHOWN_S, 0), Math.max(last ?? 0, SHOWN_S)];
   return {
     ...sizeOf(box),
     legend: { show: false },
     cursor: { show: false },
-    scales: { x: { time: false }, y: { range: [0, budget * 1.1] } },
+    scales: { x: { time: false, range: seconds }, y: { range: [0, marks.at(-1) * 1.1] } },
     axes: [
-      { ...axis, space: 70, values: (_, at) => at.map((v) => `${Number(v.toFixed(1))} s`) },
-      { ...axis, size: 76, splits: () => [0, budget / 2, budget], values: (_, at) => at.map(bytes) },
+      { ...axis, space: 40, incrs: [1, 2, 5], values: (_, at) => at.map((v) => `${v} s`) },
+      { ...axis, size: 76, splits: () => marks, values: (_, at) => at.map(tell) },
     ],
-    series: [{}, ...lines.map((line) => ({ ...line, points: { show: false } }))],
+    series: [{}, ...series],
   };
 }
 
@@ -67,24 +114,17 @@ function sizeOf(box) {
   return { width: box.clientWidth, height: 220 };
 }
 
-/** Makes the line that names the parts and says how much each is now. */
-function legendOf(budget) {
+/** Makes the line that names what is drawn; answers it and what shows how much each is now. */
+function legendOf(items, everyMs) {
   const root = made("p", "", "legend");
-  const item = (name, className, after = "") => {
-    const shown = made("b", "");
-    const part = made("span", "");
-    if (className) part.append(made("i", "", className));
-    part.append(`${name} `, shown, after);
-    root.append(part, " ");
-    return shown;
-  };
-  const parts = PARTS.map((part) => item(part, part));
-  const whole = item("held", "", ` of ${bytes(budget)}`);
-  const staging = item("staging", "staging", ", of the host's budget");
-  const show = (stats, held) => {
-    for (const [at, part] of PARTS.entries()) parts[at].textContent = bytes(stats[`${part}Bytes`]);
-    whole.textContent = bytes(held);
-    staging.textContent = bytes(stats.stagingBytes);
-  };
-  return { root, show: seldom(show) };
+  const cells = items.map(({ name, swatch, after = "" }) => {
+    const value = made("b", "");
+    const item = made("span", "");
+    if (swatch) item.append(made("i", "", swatch));
+    item.append(`${name} `, value, after);
+    root.append(item, " ");
+    return value;
+  });
+  const show = (values) => values.forEach((value, at) => (cells[at].textContent = value));
+  return { root, show: seldom(show, everyMs) };
 }

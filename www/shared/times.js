@@ -1,14 +1,20 @@
 // How long something takes, over and over.
 
-const KEPT = 600;
-
 /** The last times of something, in milliseconds. */
 export class Times {
+  /** @type {number[]} */
   #all = [];
+  #kept;
 
+  /** Keeps the last so many. */
+  constructor(kept = 600) {
+    this.#kept = kept;
+  }
+
+  /** @param {number} ms */
   add(ms) {
     this.#all.push(ms);
-    if (this.#all.length > KEPT) this.#all.shift();
+    if (this.#all.length > this.#kept) this.#all.shift();
   }
 
   /** How many there are. */
@@ -26,6 +32,7 @@ export class Times {
     return this.#at(0.99);
   }
 
+  /** @param {number} part */
   #at(part) {
     const sorted = this.#all.toSorted((a, b) => a - b);
     return sorted[Math.floor(sorted.length * part)] ?? 0;

@@ -2,7 +2,7 @@
 
 import { init } from "rig-web";
 import { MIB, bytes, element, factsOf, made, milliseconds, nextFrame, seldom, start } from "../../shared/page.js";
-import { plotOf } from "../../shared/plot.js";
+import { bytesPlot } from "../../shared/plot.js";
 import { RawLane, RigLane } from "./lanes.js";
 
 /**
@@ -35,6 +35,8 @@ async function open(rig, budget) {
   }
 }
 
+const PLOT_MS = 100;
+
 /** Shows the lanes on the page, and reads its controls. */
 async function page() {
   let running = true;
@@ -57,7 +59,7 @@ async function page() {
     if (!cards) {
       cards = lanes.map(card);
       element("lanes").replaceChildren(...cards.map(({ root }) => root));
-      plot = plotOf(element("plot"), lanes[0].budget);
+      plot = bytesPlot(element("plot"), lanes[0].budget, PLOT_MS);
       element("budget").textContent = bytes(lanes[0].budget);
       element("absent").hidden = lanes.length > 1;
       element("others").hidden = lanes.length === 1;

@@ -2,28 +2,27 @@
 
 import { Screen, finished } from "./screen.js";
 import { groupsOf, passes } from "./shaders.js";
-import { STEPS } from "./rules.js";
 
 export class HandWork {
   /** Opens a device, makes every buffer and bind group there will be, and sows the field. */
-  static async open({ canvas, cells }) {
+  static async open({ canvas, cells, steps }) {
     const adapter = await navigator.gpu?.requestAdapter();
     if (!adapter) throw Object.assign(new Error("there is no WebGPU here"), { code: "Unsupported" });
     const device = await adapter.requestDevice();
     const pipelines = {};
-    const compiled = Object.entries(passes(cells)).map(async ([name, code]) => {
+    const compiled = Object.entries(passes(cells, Screen.order)).map(async ([name, code]) => {
       const compute = { module: device.createShaderModule({ code }) };
       pipelines[name] = await device.createComputePipelineAsync({ label: name, layout: "auto", compute });
     });
     await Promise.all(compiled);
-    const work = new HandWork(device, cells, pipelines);
+    const work = new HandWork(device, { cells, steps, pipelines });
     work.screen = new Screen(device, canvas);
     work.submit((encoder) => work.pass(encoder, "seed"));
     return work;
   }
 
-  constructor(device, cells, pipelines) {
-    Object.assign(this, { device, cells, pipelines, madeBytes: 0 });
+  constructor(device, { cells, steps, pipelines }) {
+    Object.assign(this, { device, cells, steps, pipelines, madeBytes: 0 });
     const fields = [this.make(8), this.make(8)];
     const [rows, glow] = [this.make(4), this.make(4)];
     this.pixels = this.make(4);
@@ -32,8 +31,9 @@ export class HandWork {
     // An even count of steps ends in the field that it began with.
     this.groups = {
       seed: this.group("seed", [fields[0]]),
-      there: this.group("react", [fields[0], fields[1], brush]),
-      back: this.group("react", [fields[1], fields[0], brush]),
+      wipe: this.group("wipe", [fields[0], fields[1], brush]),
+      there: this.group("react", [fields[0], fields[1]]),
+      back: this.group("react", [fields[1], fields[0]]),
       rows: this.group("rows", [fields[0], rows]),
       columns: this.group("columns", [rows, glow]),
       shade: this.group("shade", [fields[0], glow, pixels]),
@@ -44,7 +44,8 @@ export class HandWork {
   async frame(brush) {
     this.device.queue.writeBuffer(this.brush, 0, brush);
     this.submit((encoder) => {
-      for (let step = 0; step < STEPS; step += 1) {
+      this.pass(encoder, "wipe");
+      for (let step = 1; step < this.steps; step += 1) {
         this.pass(encoder, "react", this.groups[step % 2 === 0 ? "there" : "back"]);
       }
       for (const name of ["rows", "columns", "shade"]) this.pass(encoder, name);

@@ -2,29 +2,30 @@
 
 import { init } from "rig-web";
 import * as on from "./field.js";
-import { STEPS } from "./rules.js";
 
 const CELL = 8;
 const NUMBER = 4;
+/** A brush that wipes nothing. */
+const NO_BRUSH = [0, 0, 0];
 
 /** Every pass writes a new buffer of a memory device, and nothing frees one. */
 export class RigMemoryWork {
-  static async open({ canvas, cells, budget }) {
+  static async open({ canvas, cells, steps, budget }) {
     const rig = await init();
-    const work = new RigMemoryWork(rig.memory("work", { budget }), canvas, cells);
+    const work = new RigMemoryWork(rig.memory("work", { budget }), { canvas, cells, steps });
     work.field = await work.pass(CELL, (next) => on.seed(next, cells));
     return work;
   }
 
-  constructor(device, canvas, cells) {
-    Object.assign(this, { device, cells, madeCount: 0, madeBytes: 0, screen: screenOf(canvas) });
+  constructor(device, { canvas, cells, steps }) {
+    Object.assign(this, { device, cells, steps, madeCount: 0, madeBytes: 0, screen: screenOf(canvas) });
   }
 
   async frame(brush) {
-    const { cells } = this;
-    for (let step = 0; step < STEPS; step += 1) {
+    const { cells, steps } = this;
+    for (let step = 0; step < steps; step += 1) {
       const old = await floats(this.field);
-      this.field = await this.pass(CELL, (next) => on.react(old, next, cells, brush));
+      this.field = await this.pass(CELL, (next) => on.react(old, next, cells, step === 0 ? brush : NO_BRUSH));
     }
     const field = await floats(this.field);
     const rows = await floats(await this.pass(NUMBER, (next) => on.blurRows(field, next, cells)));
@@ -61,26 +62,26 @@ export class RigMemoryWork {
 
 /** Two fields that change places, and every array reused. */
 export class HandMemoryWork {
-  static async open({ canvas, cells }) {
-    return new HandMemoryWork(canvas, cells);
+  static async open(options) {
+    return new HandMemoryWork(options);
   }
 
-  constructor(canvas, cells) {
+  constructor({ canvas, cells, steps }) {
     const count = cells ** 2;
     this.fields = [new Float32Array(2 * count), new Float32Array(2 * count)];
     this.rows = new Float32Array(count);
     this.glow = new Float32Array(count);
     this.pixels = new Uint8Array(4 * count);
     this.screen = screenOf(canvas);
-    this.cells = cells;
+    Object.assign(this, { cells, steps });
     on.seed(this.fields[0], cells);
   }
 
   async frame(brush) {
-    const { cells, rows, glow, pixels } = this;
-    for (let step = 0; step < STEPS; step += 1) {
+    const { cells, steps, rows, glow, pixels } = this;
+    for (let step = 0; step < steps; step += 1) {
       const [old, next] = this.fields;
-      on.react(old, next, cells, brush);
+      on.react(old, next, cells, step === 0 ? brush : NO_BRUSH);
       this.fields = [next, old];
     }
     on.blurRows(this.fields[0], rows, cells);

@@ -1,42 +1,49 @@
-// What a run shows: two canvases with their figures, the plot, and the verdict on the pictures.
+// What a run shows: two canvases with their figures, plots, and the verdict on the pictures.
 
 import { bytes, element, factsOf, made, milliseconds, seldom } from "../../shared/page.js";
-import { plotOf } from "../../shared/plot.js";
+import { bytesPlot, timesPlot } from "../../shared/plot.js";
+import { OTHERS } from "./rules.js";
 
 /** Before these, a median says little. */
 const FRAMES_MIN = 10;
 const NAMES = { rig: "rig: new buffers, none freed", hand: "by hand: 5 buffers, reused" };
+/** Texts and plots change together and seldom: in software, each change costs as much as a frame. */
+const SHOWN_MS = 500;
+const LINES = [{ name: "rig", of: "live" }, { name: "by hand", of: "warm" }];
 
 /** Returns what a run calls to show itself. */
 export function picture() {
   const rate = rateOf();
-  let cards, plot, facts;
+  let cards, plot, times, facts;
   return {
     opened(found) {
       facts = found;
-      cards = found.lanes.map(card);
+      cards = found.lanes.map((lane) => card(lane));
       element("lanes").replaceChildren(...cards.map(({ root }) => root));
-      plot = plotOf(element("plot"), found.budget);
-      const isGpu = found.on === "gpu";
-      element("absent").hidden = isGpu;
-      element("choice").hidden = !isGpu;
-      element("cells").value = found.cells;
+      plot = bytesPlot(element("plot"), found.budget, SHOWN_MS);
+      times = timesPlot(element("times"), LINES, SHOWN_MS);
+      element("absent").hidden = found.on === "gpu";
+      element("passes").textContent = found.steps + OTHERS;
+      element("fits").textContent = `what fits: ${found.cells} x ${found.cells}`;
     },
     show(lanes) {
       rate.count();
       plot(lanes[0].memory.stats);
+      times(lanes.map(({ last }) => last));
       tell(lanes, cards, facts, rate);
     },
     checked({ frame, rig, hand }) {
       const verdict = rig === hand ? "The pictures are equal" : "The pictures differ";
       const shown = made("b", verdict, rig === hand ? "good" : "bad");
-      element("equal").replaceChildren(shown, ` after ${frame} frames. Hash of the pixels: rig ${rig}, by hand ${hand}.`);
+      const after = ` after ${frame.toLocaleString("en")} frames of ${facts.cells} x ${facts.cells} cells`;
+      element("equal").replaceChildren(shown, `${after}. Hash of the pixels: rig ${rig}, by hand ${hand}.`);
     },
   };
 }
 
-const tell = seldom((lanes, cards, { name, isSlow, on }, rate) => {
+const tell = seldom((lanes, cards, { name, isSlow, on, cells, steps }, rate) => {
   const [rig, hand] = lanes;
+  element("rate").textContent = rate.now();
   if (rig.took.count >= FRAMES_MIN) {
     element("rig-took").textContent = milliseconds(rig.took.median);
     element("hand-took").textContent = milliseconds(hand.took.median);
@@ -46,16 +53,20 @@ const tell = seldom((lanes, cards, { name, isSlow, on }, rate) => {
   element("made").textContent = `${count} buffers so far, ${bytes(madeBytes)}, of which ${bytes(held)} are held`;
   for (const [at, lane] of lanes.entries()) cards[at].show(lane);
   const where = on === "memory" ? "the processor" : isSlow ? `a GPU in software: ${name}` : name;
-  element("told").textContent = `${rate.now()} frames a second on ${where}`;
-});
+  element("told").textContent = `${cells} x ${cells} cells, ${steps} steps a frame, on ${where}`;
+}, SHOWN_MS);
 
 /** Makes the card of a lane. */
 function card({ name, canvas }) {
   const root = made("section", "", "lane");
-  const facts = factsOf(["frame, median", "frame, p99", "calls, median", "buffers made", "of them returned", "bytes made", "bytes held"]);
+  const facts = factsOf(["frame, median", "frame, p99", "calls, median", "buffers made", "returned", "bytes made", "bytes held"]);
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-label", `The simulation, as drawn by the program ${name === "rig" ? "on rig" : "written by hand"}`);
-  root.append(made("h2", NAMES[name]), canvas, facts.root);
+  // A small field is not blown up: that costs a GPU in software more than the field.
+  canvas.style.maxWidth = `${SHOWN_PIXELS * canvas.width}px`;
+  const view = made("div", "", "view");
+  view.append(canvas, facts.root);
+  root.append(made("h2", NAMES[name]), view);
   const show = ({ calls, took, memory: { madeCount, madeBytes, held, stats } }) => {
     const times = [took.median, took.p99, calls.median].map(milliseconds);
     const counts = [madeCount, stats?.returnedCount ?? 0].map((count) => count.toLocaleString("en"));
@@ -75,3 +86,6 @@ function rateOf() {
     },
   };
 }
+
+/** How many pixels of the page a cell is at the most. */
+const SHOWN_PIXELS = 4;

@@ -3,19 +3,18 @@
 import { init } from "rig-web";
 import { Screen, finished } from "./screen.js";
 import { groupsOf, passes } from "./shaders.js";
-import { STEPS } from "./rules.js";
 
 const CELL = 8;
 const NUMBER = 4;
 
 export class RigWork {
   /** Opens a device with a budget, and sows the field. */
-  static async open({ canvas, cells, budget }) {
+  static async open({ canvas, cells, steps, budget }) {
     const rig = await init();
     const device = await rig.open("work", { budget });
-    const code = Object.entries(passes(cells));
+    const code = Object.entries(passes(cells, Screen.order));
     const compiled = code.map(async ([name, wgsl]) => [name, await device.kernel(wgsl, { label: name })]);
-    const work = new RigWork(device, cells, Object.fromEntries(await Promise.all(compiled)));
+    const work = new RigWork(device, { cells, steps, kernels: Object.fromEntries(await Promise.all(compiled)) });
     work.host = rig.host;
     work.screen = new Screen(device.gpu, canvas);
     work.field = await work.make(CELL);
@@ -23,15 +22,16 @@ export class RigWork {
     return work;
   }
 
-  constructor(device, cells, kernels) {
-    Object.assign(this, { device, cells, kernels, madeCount: 0, madeBytes: 0 });
+  constructor(device, { cells, steps, kernels }) {
+    Object.assign(this, { device, cells, steps, kernels, madeCount: 0, madeBytes: 0 });
   }
 
   /** Does the work of a frame. Every buffer of it is new; those of the frame before are forgotten. */
   async frame(brush) {
-    for (let step = 0; step < STEPS; step += 1) {
+    for (let step = 0; step < this.steps; step += 1) {
       const next = await this.make(CELL);
-      this.run("react", { old: this.field, next, brush });
+      if (step === 0) this.run("wipe", { old: this.field, next, brush });
+      else this.run("react", { old: this.field, next });
       this.field = next;
     }
     const rows = await this.make(NUMBER);

@@ -1,8 +1,5 @@
 // What the simulation is, stated once for the shaders and for the plain arrays.
 
-/** Steps of the field in a frame. */
-export const STEPS = 8;
-
 /** How fast food comes, and how fast what eats it goes; both change across the field. */
 export const FEED = 0.034;
 export const FEED_MORE = 0.02;
@@ -18,6 +15,9 @@ export const PALETTE = [
   [0.04, 0.43, 0.39],
   [0.98, 0.86, 0.62],
 ];
+
+/** What a frame makes besides the field of each step: two blurs and a picture. */
+export const OTHERS = 3;
 
 /** Where the field is sown at the start: discs, on a grid of 8 by 8, one in three of its places. */
 export function sown(x, y, cells) {

@@ -1,29 +1,24 @@
 // What both lanes share on WebGPU: pixels onto a canvas, and how the end of work is known.
 
-import { DRAW } from "./shaders.js";
-
-/** A canvas that a device draws pixels onto. */
+/** A canvas that a device puts pixels on. */
 export class Screen {
-  constructor(device, canvas) {
-    const format = navigator.gpu.getPreferredCanvasFormat();
-    this.device = device;
-    this.context = canvas.getContext("webgpu");
-    this.context.configure({ device, format, alphaMode: "opaque" });
-    const module = device.createShaderModule({ code: DRAW });
-    const fragment = { module, targets: [{ format }] };
-    this.pipeline = device.createRenderPipeline({ layout: "auto", vertex: { module }, fragment });
+  /** The order of a pixel's colours on the canvas, which a shader follows: then no pixel is converted. */
+  static get order() {
+    return navigator.gpu.getPreferredCanvasFormat().slice(0, 4);
   }
 
-  /** Draws pixels, by a render pass. */
-  draw(encoder, pixels) {
-    const layout = this.pipeline.getBindGroupLayout(0);
-    const group = this.device.createBindGroup({ layout, entries: [{ binding: 0, resource: pixels }] });
-    const view = this.context.getCurrentTexture().createView();
-    const pass = encoder.beginRenderPass({ colorAttachments: [{ view, loadOp: "clear", storeOp: "store" }] });
-    pass.setPipeline(this.pipeline);
-    pass.setBindGroup(0, group);
-    pass.draw(3);
-    pass.end();
+  constructor(device, canvas) {
+    const format = navigator.gpu.getPreferredCanvasFormat();
+    this.cells = canvas.width;
+    this.context = canvas.getContext("webgpu");
+    this.context.configure({ device, format, usage: COPY_DST, alphaMode: "opaque" });
+  }
+
+  /** Puts pixels on all of it, by a copy. */
+  draw(encoder, { buffer, offset = 0 }) {
+    const { cells, context } = this;
+    const pixels = { buffer, offset, bytesPerRow: 4 * cells };
+    encoder.copyBufferToTexture(pixels, { texture: context.getCurrentTexture() }, [cells, cells]);
   }
 }
 
@@ -38,3 +33,5 @@ export async function finished({ queue }) {
 }
 
 const NUDGE_MS = 4;
+/** Of a texture: an engine without WebGPU has no name for it. */
+const COPY_DST = 0x2;
