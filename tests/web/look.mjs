@@ -4,63 +4,68 @@
 import { writeFile } from "node:fs/promises";
 import { equal, holds, test } from "./harness.mjs";
 
-/** Each page, and what brings it into a state worth looking at. */
+/** Each page, and what brings it into one state worth looking at after another. */
 const PAGES = {
-  index: { path: "index.html" },
+  index: {
+    path: "index.html",
+    states: { start: () => undefined, end: (page) => page.waitForFunction(() => document.getElementById("made").textContent !== "0 B") },
+  },
   reclamation: {
     path: "demos/01-reclamation/index.html",
-    ready: (page) => page.waitForFunction(() => document.querySelectorAll("#lanes dd").length === 18),
+    states: {
+      start: (page) => page.waitForFunction(() => document.querySelectorAll("#lanes dd").length === 18),
+      middle: (page) => page.waitForFunction(() => /\d/.test(document.querySelector("#plot .legend b").textContent)),
+      end: (page) => page.waitForFunction(() => document.getElementById("lanes").textContent.includes("stopped"), null, { timeout: 60_000 }),
+    },
   },
   budget: {
     path: "demos/02-budget/index.html",
-    async ready(page) {
-      for (const steps of [1, 2]) {
-        await page.waitForFunction((steps) => document.getElementById("steps").children.length === steps, steps);
-        await page.click("#next");
-      }
-      await page.waitForSelector("#report:not([hidden])");
+    states: {
+      start: (page) => page.waitForSelector("#steps > li"),
+      middle: (page) => page.click("#next").then(() => page.waitForSelector("#steps > li:nth-child(2)")),
+      end: (page) => page.click("#next").then(() => page.waitForSelector("#report:not([hidden])")),
     },
   },
   stamps: {
     path: "demos/03-stamps/index.html",
-    async ready(page) {
-      for (const calls of [0, 1, 2, 3]) {
-        await page.waitForFunction((calls) => document.querySelectorAll("#stamps tr").length === calls + 1, calls);
-        await page.click("#next:enabled");
-      }
+    states: {
+      start: (page) => page.waitForSelector("#next:enabled"),
+      middle: (page) => calls(page, [1, 2, 3]),
+      end: (page) => calls(page, [4, 5, 6]),
     },
   },
   loss: {
     path: "demos/04-loss/index.html",
-    async ready(page) {
-      await page.click("#lose:enabled");
-      await page.waitForSelector("#answers:not([hidden])");
+    states: {
+      start: (page) => page.waitForSelector("#lose:enabled"),
+      end: (page) => page.click("#lose").then(() => page.waitForSelector("#answers:not([hidden])")),
     },
   },
   work: {
     path: "demos/05-work/index.html",
     draws: true,
-    ready: (page) => page.waitForSelector("#equal .good"),
+    states: {
+      start: () => undefined,
+      middle: (page) => page.waitForFunction(() => document.querySelectorAll("#lanes dd").length === 14),
+      end: (page) => page.waitForSelector("#equal .good"),
+    },
   },
 };
 
-for (const [name, { path, ready = () => undefined, draws }] of Object.entries(PAGES)) {
+/** Makes the next calls of the program, up to each of these counts. */
+async function calls(page, counts) {
+  for (const count of counts) {
+    await page.click("#next:enabled");
+    await page.waitForFunction((count) => document.querySelectorAll("#stamps tr").length === count + 1, count);
+  }
+}
+
+for (const [name, { path, states, draws }] of Object.entries(PAGES)) {
   test(`the_page_${name}_is_whole_and_legible_and_used_by_keyboard_alone`, async ({ open, built, pictures }) => {
     const page = await open(`${built}/${path}`, { draws });
-    await ready(page);
-    for (const width of [1280, 390, 320]) {
-      await page.setViewportSize({ width, height: 900 });
-      for (const colorScheme of ["light", "dark"]) {
-        await page.emulateMedia({ colorScheme });
-        await page.evaluate(settled);
-        const where = `at ${width} in ${colorScheme}`;
-        equal(await page.evaluate(cutOff), [], `what is cut off ${where}`);
-        equal(await page.evaluate(faint), [], `what is too faint ${where}`);
-        const shot = await page.screenshot({ fullPage: true });
-        const colours = await page.evaluate(coloursOf, shot.toString("base64"));
-        holds(colours >= 8, `${where} there is a picture: ${colours} colours`);
-        if (pictures) await writeFile(`${pictures}/${name}-${width}-${colorScheme}.png`, shot);
-      }
+    for (const [state, ready] of Object.entries(states)) {
+      await ready(page);
+      await look(page, `${name}-${state}`, { pictures, isLast: state === "end" });
     }
     const wanted = await page.evaluate(controls);
     const reached = [];
@@ -76,6 +81,29 @@ for (const [name, { path, ready = () => undefined, draws }] of Object.entries(PA
   });
 }
 
+/** Looks at a page as it is, at each width and in each scheme. */
+async function look(page, name, { pictures, isLast }) {
+  for (const width of [1280, 390, 320]) {
+    await page.setViewportSize({ width, height: 900 });
+    for (const colorScheme of ["light", "dark"]) {
+      await page.emulateMedia({ colorScheme });
+      await page.evaluate(settled);
+      const where = `of ${name} at ${width} in ${colorScheme}`;
+      equal(await page.evaluate(cutOff), [], `what is cut off ${where}`);
+      equal(await page.evaluate(faint), [], `what is too faint ${where}`);
+      if (!pictures && !isLast) continue;
+      const shot = await page.screenshot({ fullPage: true });
+      const colours = await page.evaluate(coloursOf, shot.toString("base64"));
+      holds(colours >= 8, `${where} there is a picture: ${colours} colours`);
+      if (pictures) await writeFile(`${pictures}/${name}-${width}-${colorScheme}.png`, shot);
+    }
+    equal(await page.evaluate(cutOff, LONG), [], `what is cut off of ${name} at ${width} where figures are long`);
+  }
+}
+
+/** As long as a figure of a page may get. */
+const LONG = { number: "1,234,567,890", fact: "1,023\u00a0MiB" };
+
 test("a_page_moves_less_where_that_is_asked_for", async ({ open, built }) => {
   const page = await open(`${built}/${PAGES.work.path}`, { draws: true, reducedMotion: "reduce" });
   await page.waitForFunction(() => document.querySelector("#lanes dd")?.textContent !== undefined);
@@ -89,9 +117,18 @@ test("a_page_moves_less_where_that_is_asked_for", async ({ open, built }) => {
   await page.close();
 });
 
-/** Finds what is wider than its place or the window. What scrolls by itself may be. */
-function cutOff() {
+/**
+ * Finds what is wider than its place or the window. What scrolls by itself may be. `long` is put
+ * where the page shows figures, for the while.
+ */
+function cutOff(long) {
   const found = [];
+  const before = [];
+  const figures = long ? document.querySelectorAll(".figure b, .second b, .big b, .live-figure b, .legend b, dd, output") : [];
+  for (const figure of figures) {
+    before.push(figure.textContent);
+    figure.textContent = /^[\d,]+$/.test(figure.textContent) ? long.number : long.fact;
+  }
   for (const element of document.body.querySelectorAll("*")) {
     const { overflowX, display } = getComputedStyle(element);
     const box = element.getBoundingClientRect();
@@ -103,6 +140,7 @@ function cutOff() {
   }
   const { scrollWidth } = document.documentElement;
   if (scrollWidth > innerWidth) found.push(`the page is ${scrollWidth} wide`);
+  for (const [at, text] of before.entries()) figures[at].textContent = text;
   return found;
 }
 

@@ -58,6 +58,12 @@ export function factsOf(names) {
   return { root, show };
 }
 
+/** Waits until a button is pressed, which can be pressed meanwhile. */
+export function pressed(button) {
+  button.disabled = false;
+  return new Promise((resolve) => button.addEventListener("click", resolve, { once: true }));
+}
+
 /** Returns the value of a colour of the page. */
 export function colour(name) {
   const probe = document.createElement("span");

@@ -34,6 +34,10 @@ export class RigLane extends Lane {
     return this.device.held;
   }
 
+  get most() {
+    return this.device.stats().peakHeldBytes;
+  }
+
   /** Statistics of the device. What copies pass through is the host's, on whatever device. */
   get stats() {
     return { ...this.device.stats(), stagingBytes: this.host.stats().stagingBytes };
@@ -82,20 +86,28 @@ export class RawLane extends Lane {
   constructor(budget, destroys) {
     super(destroys ? "raw, with destroy()" : "raw", budget);
     this.held = 0;
+    this.most = 0;
     this.worker = new Worker(new URL("./raw.js", import.meta.url), { type: "module" });
+    this.worker.onmessage = ({ data }) => this.hear(data);
+    this.worker.onerror = (event) => this.fail(new Error(event.message));
     this.worker.postMessage({ budget, destroys, bufferBytes: BUFFER_BYTES });
   }
 
   async frame(count) {
     if (this.ended) return;
-    const told = await new Promise((resolve, reject) => {
-      this.worker.onmessage = ({ data }) => resolve(data);
-      this.worker.onerror = (event) => reject(new Error(event.message));
+    await new Promise((resolve, reject) => {
+      this.done = resolve;
+      this.fail = reject;
       this.worker.postMessage({ count });
     });
-    const { took, ...facts } = told;
+  }
+
+  /** Hears what a frame came to, or that the lane ended. */
+  hear({ took, isFrame, ...facts }) {
     Object.assign(this, facts);
-    this.frames.add(took);
+    if (!isFrame) return;
+    if (!facts.ended) this.frames.add(took);
+    this.done();
   }
 
   async close() {

@@ -62,7 +62,7 @@ async function page() {
       plot = bytesPlot(element("plot"), lanes[0].budget, PLOT_MS);
       element("budget").textContent = bytes(lanes[0].budget);
       element("absent").hidden = lanes.length > 1;
-      element("others").hidden = lanes.length === 1;
+      for (const id of ["others", "same"]) element(id).hidden = lanes.length === 1;
     }
     figures(lanes);
     if (running) plot(lanes[0].stats);
@@ -70,20 +70,38 @@ async function page() {
   await run({ show, rate: () => (running ? Number(rate.value) : 0) });
 }
 
+/** How much the bar of a lane shows, in budgets: what the lane that nobody gives back stops at. */
+const BUDGETS_SHOWN = 8;
+/** What each lane does with its buffers. */
+const SAYS = {
+  rig: "forgets them, and rig takes them back",
+  "raw, with destroy()": "destroys each by hand",
+  raw: "forgets them, and waits for the engine",
+};
+
 /** Makes the card of a lane. */
 function card({ name, budget }) {
   const root = made("section", "", "lane");
-  const facts = factsOf(["made", "held", "frame, p99", "new memory, in all", "collection, in all", "now"]);
-  const bar = made("div", "", "bar");
+  const big = made("p", "", "big");
+  const held = made("b", "");
+  big.append(held, " held");
+  const bar = made("div", "", "bar budgets");
   const part = made("i", "");
   bar.append(part);
-  root.append(made("h2", name), facts.root, bar);
-  const show = ({ made, held, frames, making, collection, ended }) => {
+  root.style.setProperty("--budget", `${100 / BUDGETS_SHOWN}%`);
+  const scale = made("p", "", "scale quiet");
+  scale.append(made("span", `budget ${bytes(budget)}`), " ", made("span", bytes(BUDGETS_SHOWN * budget)));
+  const facts = factsOf(["made", "held at most", "frame, p99", "new memory, in all", "collection, in all", "now"]);
+  root.append(made("h2", name), made("p", SAYS[name], "quiet"), big, bar, scale, facts.root);
+  const show = (lane) => {
+    const { frames, making, collection, ended } = lane;
     const collected = collection === null ? "not told" : milliseconds(collection);
     const times = [milliseconds(frames.p99), milliseconds(making), collected];
-    facts.show([bytes(made), bytes(held), ...times, ended || "running"]);
-    part.style.width = `${Math.min((100 * held) / budget, 100)}%`;
-    part.className = held > budget ? "over" : "";
+    facts.show([bytes(lane.made), bytes(lane.most), ...times, ended || "running"]);
+    held.textContent = bytes(lane.held);
+    held.className = lane.held > budget ? "bad" : "good";
+    part.style.width = `${Math.min((100 * lane.held) / budget / BUDGETS_SHOWN, 100)}%`;
+    part.className = lane.held > budget ? "over" : "";
   };
   return { root, show };
 }

@@ -8,7 +8,6 @@ const LONGEST_MS = 10_000;
 const told = { made: 0, held: 0, most: 0, making: 0, collection: 0, ended: "", took: 0 };
 let lane;
 let gone = 0;
-let began;
 let upload;
 const registry = new FinalizationRegistry((bytes) => {
   gone += bytes;
@@ -21,23 +20,29 @@ onmessage = async ({ data }) => {
     return;
   }
   frame(await lane.device, data.count);
-  postMessage(told);
+  postMessage({ ...told, isFrame: true });
 };
 
 async function device() {
   const adapter = await navigator.gpu.requestAdapter();
   const device = await adapter.requestDevice();
   device.lost.then(({ message }) => (told.ended ||= `lost: ${message || "no room"}`));
-  began = performance.now();
+  // Also while the page rests.
+  if (!lane.destroys) setTimeout(() => end(device, "stopped: 10 s"), LONGEST_MS);
   return device;
 }
 
 function frame(device, count) {
-  const { bufferBytes, destroys } = lane;
+  const { budget, bufferBytes, destroys } = lane;
+  told.held = told.made - gone;
+  // Before it takes the machine's memory.
+  if (told.held + count * bufferBytes > BUDGETS_MAX * budget) end(device, `stopped: ${BUDGETS_MAX} budgets`);
+  if (told.ended) return;
   const start = performance.now();
   const buffers = Array.from({ length: count }, () => device.createBuffer({ size: bufferBytes, usage: USAGE }));
   told.making += performance.now() - start;
   told.made += count * bufferBytes;
+  told.most = Math.max(told.most, told.made - gone);
   const encoder = device.createCommandEncoder();
   for (const buffer of buffers) encoder.clearBuffer(buffer);
   device.queue.submit([encoder.finish()]);
@@ -45,9 +50,7 @@ function frame(device, count) {
   if (destroys) destroy(buffers);
   else for (const buffer of buffers) registry.register(buffer, bufferBytes);
   told.held = told.made - gone;
-  told.most = Math.max(told.most, told.held);
   told.took = performance.now() - start;
-  if (!destroys) mind(device);
 }
 
 /** Gives memory back by hand. */
@@ -58,9 +61,10 @@ function destroy(buffers) {
   gone += buffers.length * lane.bufferBytes;
 }
 
-/** Stops before it takes the machine's memory. */
-function mind(device) {
-  if (told.held >= BUDGETS_MAX * lane.budget) told.ended = "stopped at 8 budgets";
-  else if (performance.now() - began > LONGEST_MS) told.ended = "stopped after 10 s";
-  if (told.ended) device.destroy();
+/** Ends the lane, and tells the page, which may not ask again. */
+function end(device, why) {
+  if (told.ended) return;
+  told.ended = why;
+  device.destroy();
+  postMessage(told);
 }

@@ -1,8 +1,9 @@
 // Budget: 100 buffers within a budget for four, and what is told when a fifth has to stay.
 
 import { init } from "rig-web";
-import { KIB, bytes, element, factsOf, made, start } from "../../shared/page.js";
-import { bar, draw } from "./report.js";
+import { opened } from "../../shared/device.js";
+import { KIB, bytes, element, factsOf, made, pressed, start } from "../../shared/page.js";
+import { draw, slots } from "./report.js";
 
 const BUDGET = 1024 * KIB;
 const BUFFER = 256 * KIB;
@@ -13,7 +14,7 @@ const BUFFER = 256 * KIB;
  * after each buffer.
  */
 export async function run({ show = () => undefined, progress = () => undefined } = {}) {
-  const device = await open(await init());
+  const device = await opened(await init(), "budget", { budget: BUDGET });
   const steps = [];
   try {
     for await (const step of program(device, progress)) {
@@ -24,15 +25,6 @@ export async function run({ show = () => undefined, progress = () => undefined }
     await device.close();
   }
   return { webgpu: device.gpu !== null, steps, report: steps.at(-1).report };
-}
-
-async function open(rig) {
-  try {
-    return await rig.open("budget", { budget: BUDGET });
-  } catch (e) {
-    if (e.code !== "Unsupported") throw e;
-    return rig.memory("budget", { budget: BUDGET });
-  }
 }
 
 /** The program itself. It yields what each of its steps came to. */
@@ -72,41 +64,50 @@ function stepOf(name, device) {
   return { name, ...served, held: device.held, liveBytes, returningBytes, cachedBytes, actualCount };
 }
 
+/** What the page says after each step, and names what it holds then. */
+const TOLD = [
+  { says: "next it makes 4 and keeps them", holds: "forgotten", kind: "forgotten" },
+  { says: "next it asks for a fifth", holds: "kept", kind: "live" },
+  { says: "the fifth found no room, and the report below says why", holds: "kept", kind: "live" },
+];
+
 /** Shows the steps on the page, one for each press of its button. */
 async function page() {
   const next = element("next");
-  const pressed = () => new Promise((resolve) => next.addEventListener("click", resolve, { once: true }));
   const progress = (made, held) => {
     element("made").textContent = bytes(made);
     element("held").textContent = bytes(held);
   };
+  const steps = element("steps");
   const show = (step, device) => {
     element("absent").hidden = device.gpu !== null;
-    element("steps").append(card(step));
-    if (step.report) return draw(element("report"), step);
-    element("told").textContent = `done: ${step.name}`;
-    return pressed();
+    const { says, holds, kind } = TOLD[steps.children.length];
+    steps.append(card(step, { name: holds, kind }));
+    element("told").textContent = says;
+    return step.report ? draw(element("report"), step) : pressed(next);
   };
   element("budget").textContent = bytes(BUDGET);
   for (;;) {
     await run({ show, progress });
     next.textContent = "Start again";
-    element("told").textContent = "done: the fifth found no room, and the report below says why";
-    await pressed();
+    await pressed(next);
     next.textContent = "Next step";
-    element("told").textContent = "";
-    element("steps").replaceChildren();
+    element("told").textContent = "making 100 buffers";
+    steps.replaceChildren();
     element("report").hidden = true;
   }
 }
 
 /** Makes the card of a step. */
-function card({ name, fromCache, fromDriver, held, liveBytes, returningBytes, cachedBytes }) {
+function card({ name, fromCache, fromDriver, liveBytes, returningBytes, cachedBytes, report }, held) {
   const root = made("li", "", "lane");
-  const facts = factsOf(["served by the cache, so far", "served by the driver, so far", "live", "cached", "held"]);
-  facts.show([fromCache, fromDriver, bytes(liveBytes), bytes(cachedBytes), bytes(held)]);
-  const parts = { live: liveBytes, returning: returningBytes, cached: cachedBytes };
-  root.append(made("h2", name), facts.root, bar(parts, BUDGET));
+  const facts = factsOf(["buffers made, so far", "in new memory", "in used memory"]);
+  facts.show([fromCache + fromDriver, fromDriver, fromCache]);
+  const places = [{ ...held, size: liveBytes }, { name: "returning", size: returningBytes, kind: "returning" }];
+  const boxes = places.flatMap(({ size, ...place }) => Array(Math.round(size / BUFFER)).fill({ ...place, size: BUFFER }));
+  boxes.push(...Array(Math.round(cachedBytes / BUFFER)).fill({ name: "free again", size: BUFFER, kind: "cached" }));
+  if (report) boxes.push({ name: "fifth", size: BUFFER, kind: "asked" });
+  root.append(made("h2", name), slots(boxes, BUDGET), facts.root);
   return root;
 }
 

@@ -4,84 +4,108 @@ import { bytes, made } from "../../shared/page.js";
 
 /** What each round does, for people. */
 const ROUNDS = [
-  "Waits for work that keeps memory, and takes back what was let go of.",
-  "Does so again, and presses the engine to find handles that nobody can reach.",
-  "Does so once more, and presses the engine harder.",
+  "Waits for work of the GPU that keeps memory, and takes back what the program let go of.",
+  "Does so again, after the engine was pressed to find what nobody can reach.",
+  "Does so once more, after the engine was pressed harder.",
 ];
+/** Why memory is not returned, for people. */
+const REASONS = {
+  live: "still reachable",
+  claimed: "being read",
+  exported: "read elsewhere",
+  lent: "in the page's hands",
+  mapped: "open to the page",
+  lost: "its device is gone",
+};
 
 /** Draws the report of a step into an element. */
 export function draw(root, { report, picture }) {
-  const { askedBytes, liveBytes, returningBytes, cachedBytes, stagingBytes, budgetBytes } = report;
-  const places = { live: liveBytes, returning: returningBytes, cached: cachedBytes, staging: stagingBytes };
-  const whole = bar({ ...places, asked: askedBytes }, budgetBytes + askedBytes);
-  whole.classList.add("asked");
-  root.replaceChildren(
-    made("h2", `Asked for ${bytes(askedBytes)}, and found no room`),
-    made("p", `Of its budget of ${bytes(budgetBytes)} the device holds ${bytes(sum(places))}:`, "quiet"),
-    whole,
-    legend({ ...places, asked: askedBytes }),
-  );
-
+  const { askedBytes, cachedBytes, returningBytes, budgetBytes, labels } = report;
+  const kept = labels.flatMap(({ label, bytes: all, count }) => {
+    return Array(count).fill({ name: label || "no label", size: all / count, kind: "live" });
+  });
+  const others = { returning: returningBytes, cached: cachedBytes };
+  const places = [...kept, ...Object.entries(others).map(([name, size]) => ({ name, size, kind: name }))];
   const rounds = made("ol", "", "rounds");
   for (const [at, round] of report.rounds.entries()) rounds.append(roundOf(round, at, budgetBytes));
-  root.append(made("h2", "What three rounds found"), rounds, made("h2", "What is live, by label"));
-
-  for (const { label, bytes: size, count } of report.labels) {
-    const name = label || "no label";
-    root.append(made("p", `${name}: ${bytes(size)} in ${count} buffer${count === 1 ? "" : "s"}`, "row"));
-    root.append(bar({ live: size }, budgetBytes, `${name}: ${bytes(size)} of ${bytes(budgetBytes)}`));
-  }
-  const details = document.createElement("details");
-  const text = made("pre", picture);
-  text.tabIndex = 0;
-  details.append(made("summary", "The same as the error's text"), text);
-  root.append(details);
+  root.replaceChildren(
+    made("h2", `Asked for ${bytes(askedBytes)}, and found no room`),
+    made("p", `The budget is ${bytes(budgetBytes)}. These buffers have it, by their labels:`, "quiet"),
+    slots([...places, { name: "asked for", size: askedBytes, kind: "asked" }], budgetBytes),
+    made("h2", "Three rounds looked for room"),
+    rounds,
+    made("p", "Room comes when one of them is let go of, or with a larger budget."),
+    textOf(picture),
+  );
   root.hidden = false;
 }
 
-/** Makes a bar of parts, in bytes, of a whole. What is left of it stays empty. */
-export function bar(parts, whole, says = told(parts, whole)) {
-  const root = made("div", "", "bar parts");
+/**
+ * Makes the picture of a budget, to scale: a box for each buffer, and beyond the budget what was
+ * asked for.
+ */
+export function slots(places, budget) {
+  const root = made("div", "", "slots");
+  const filled = places.filter(({ size }) => size > 0);
   root.setAttribute("role", "img");
-  root.setAttribute("aria-label", says);
-  for (const [name, size] of Object.entries(parts)) {
-    if (size === 0) continue;
-    const part = made("i", "", name.replace(/\W.*/, ""));
+  root.setAttribute("aria-label", `${filled.map(({ name, size }) => `${name} ${bytes(size)}`).join(", ")} of ${bytes(budget)}`);
+  for (const { name, size, kind } of filled) {
+    const box = made("i", "", kind);
+    box.style.flexGrow = size;
+    box.append(made("span", name), " ", made("span", bytes(size)));
+    root.append(box);
+  }
+  return root;
+}
+
+/** Makes a round of the list. */
+function roundOf({ returnedBytes, kept }, at, whole) {
+  const root = document.createElement("li");
+  const reasons = { live: kept.liveBytes, claimed: kept.claimedBytes, exported: kept.exportedBytes };
+  Object.assign(reasons, { lent: kept.lentBytes, mapped: kept.mappedBytes, lost: kept.lostBytes });
+  for (const [name, size] of kept.unreached) reasons[`unreached on ${name}`] = size;
+  const found = made("p", "found ", "big");
+  found.append(made("b", bytes(returnedBytes), returnedBytes > 0 ? "good" : "bad"));
+  root.append(made("h3", `Round ${at + 1}`), made("p", ROUNDS[at]), found);
+  root.append(bar({ returned: returnedBytes, ...reasons }, whole), legend(reasons));
+  return root;
+}
+
+/** Makes a bar of parts, in bytes, of a whole. What is left of it stays empty. */
+function bar(parts, whole) {
+  const root = made("div", "", "bar parts");
+  const named = Object.entries(parts).filter(([, size]) => size > 0);
+  root.setAttribute("role", "img");
+  root.setAttribute("aria-label", `${named.map(([name, size]) => `${name} ${bytes(size)}`).join(", ")} of ${bytes(whole)}`);
+  for (const [name, size] of named) {
+    const part = made("i", "", kindOf(name));
     part.style.width = `${(100 * size) / whole}%`;
     root.append(part);
   }
   return root;
 }
 
-/** Makes a round of the list. */
-function roundOf({ returnedBytes, waitedBytes, kept }, at, whole) {
-  const root = document.createElement("li");
-  const reasons = { live: kept.liveBytes, claimed: kept.claimedBytes, exported: kept.exportedBytes };
-  Object.assign(reasons, { lent: kept.lentBytes, mapped: kept.mappedBytes, lost: kept.lostBytes });
-  for (const [name, size] of kept.unreached) reasons[`unreached on ${name}`] = size;
-  const came = `It waited for the work of ${bytes(waitedBytes)}, returned ${bytes(returnedBytes)}, and could not return:`;
-  root.append(made("h3", `Round ${at + 1}`), made("p", ROUNDS[at]), made("p", came, "quiet"));
-  root.append(bar({ returned: returnedBytes, ...reasons }, whole), legend(reasons));
-  return root;
-}
-
-/** Makes a line that names the parts of a bar. */
-function legend(parts) {
+/** Makes lines that say why memory was not returned. */
+function legend(reasons) {
   const root = made("p", "", "legend");
-  for (const [name, size] of Object.entries(parts)) {
+  for (const [name, size] of Object.entries(reasons)) {
     if (size === 0) continue;
     const part = document.createElement("span");
-    part.append(made("i", "", name.replace(/\W.*/, "")), `${name} `, made("b", bytes(size)));
+    part.append(made("i", "", kindOf(name)), made("b", bytes(size)), ` ${name}: ${REASONS[name] ?? "still worked with"}`);
     root.append(part, " ");
   }
   return root;
 }
 
-function told(parts, whole) {
-  const named = Object.entries(parts).filter(([, size]) => size > 0);
-  return `${named.map(([name, size]) => `${name} ${bytes(size)}`).join(", ") || "nothing"} of ${bytes(whole)}`;
+/** Returns the first word of a name, which has a colour. */
+function kindOf(name) {
+  return name.replace(/\W.*/, "");
 }
 
-function sum(parts) {
-  return Object.values(parts).reduce((all, size) => all + size, 0);
+function textOf(picture) {
+  const details = document.createElement("details");
+  const text = made("pre", picture);
+  text.tabIndex = 0;
+  details.append(made("summary", "The same as the error's text"), text);
+  return details;
 }

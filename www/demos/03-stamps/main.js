@@ -1,8 +1,9 @@
 // Stamps: a copy, a doubling and a copy back, and what memory remembers after each call.
 
 import { init } from "rig-web";
-import { element, made, start } from "../../shared/page.js";
-import { draw, row } from "./timeline.js";
+import { opened } from "../../shared/device.js";
+import { element, made, pressed, start } from "../../shared/page.js";
+import { draw, rowOfStep, titles } from "./timeline.js";
 
 const COUNT = 65_536;
 const DOUBLE = `
@@ -26,7 +27,7 @@ const PROGRAM = [
  * and `show` with all steps so far after each; the next call is made once their answer has settled.
  */
 export async function run({ ready = () => undefined, show = () => undefined } = {}) {
-  const device = await open(await init());
+  const device = await opened(await init(), "d");
   const steps = [];
   try {
     await ready(device);
@@ -38,15 +39,6 @@ export async function run({ ready = () => undefined, show = () => undefined } = 
     await device.close();
   }
   return { webgpu: device.gpu !== null, steps };
-}
-
-async function open(rig) {
-  try {
-    return await rig.open("d");
-  } catch (e) {
-    if (e.code !== "Unsupported") throw e;
-    return rig.memory("d");
-  }
 }
 
 /** The program itself. It yields what was so right after each of its calls. */
@@ -99,24 +91,20 @@ function stamps(buffer) {
 /** Shows the program on the page, one call for each press of its button. */
 async function page() {
   const next = element("next");
-  const pressed = () => {
-    next.disabled = false;
-    return new Promise((resolve) => next.addEventListener("click", resolve, { once: true }));
-  };
   const ready = (device) => {
     element("absent").hidden = device.gpu !== null;
     begin();
-    return pressed();
+    return pressed(next);
   };
   const show = (steps) => {
     tell(steps);
-    return "last" in steps.at(-1) ? undefined : pressed();
+    return "last" in steps.at(-1) ? undefined : pressed(next);
   };
   for (;;) {
     const { steps } = await run({ ready, show });
     next.textContent = "Start again";
     element("told").textContent = `done: ${steps.at(-1).came}`;
-    await pressed();
+    await pressed(next);
     next.textContent = "Next call";
   }
 }
@@ -138,19 +126,19 @@ function begin() {
   mark(0);
   for (const id of ["submitted", "reached"]) element(id).textContent = 0;
   element("told").textContent = "nothing was called yet";
-  element("stamps").replaceChildren(row("th", ["call", "H", "X"]));
+  element("stamps").replaceChildren(titles());
   element("timeline").replaceChildren();
   element("empty").hidden = false;
 }
 
 /** Shows the last of the steps. */
 function tell(steps) {
-  const { call, came, submitted, reached, h, x } = steps.at(-1);
+  const { call, came, submitted, reached } = steps.at(-1);
   mark(steps.length);
   element("submitted").textContent = submitted;
   element("reached").textContent = reached;
   element("told").textContent = came ? `${call}: ${came}` : call;
-  element("stamps").append(row("td", [call, h, x]));
+  element("stamps").append(rowOfStep(steps.at(-1), steps.at(-2)));
   element("empty").hidden = submitted > 0;
   draw(element("timeline"), steps);
 }

@@ -1,4 +1,4 @@
-// The timeline of a device, drawn, and rows of the table of stamps.
+// The timeline of a device, drawn, and the table of stamps.
 
 import { made } from "../../shared/page.js";
 
@@ -10,7 +10,7 @@ export function draw(root, steps) {
     const before = at === 0 ? 0 : steps[at - 1].submitted;
     for (let value = before + 1; value <= submitted; value += 1) values.push({ value, call });
   }
-  const marks = { "H write": h.write, "H use": h.use, "X write": x.write, "X use": x.use };
+  const marks = { "wrote H last": h.write, "used H last": h.use, "wrote X last": x.write, "used X last": x.use };
   root.replaceChildren(...values.map(({ value, call }) => place(value, call, value <= reached, marks)));
 }
 
@@ -19,29 +19,32 @@ function place(value, call, isReached, marks) {
   const root = document.createElement("li");
   root.className = isReached ? "reached" : "";
   const here = Object.keys(marks).filter((name) => marks[name] === value);
-  const state = isReached ? "reached" : "under way";
-  root.append(made("b", `d:${value}`), made("span", `${call}, ${state}`), ...here.map((name) => made("em", name)));
+  const state = made("span", isReached ? "reached" : "under way", "state");
+  root.append(made("b", `d:${value}`), made("span", call), state, ...here.map((name) => made("em", name)));
   return root;
 }
 
-/** Makes a row of the table: a call, then texts or stamps. */
-export function row(tag, [first, ...others]) {
+/** Makes the titles of the table. */
+export function titles() {
+  return rowOf("th", "call", [{ text: "H" }, { text: "X written" }, { text: "X used" }]);
+}
+
+/** Makes the row of a step, in which what changed since the one before stands out. */
+export function rowOfStep({ call, h, x }, before) {
+  const cell = (value, old) => ({ text: value ? `d:${value}` : "none", isNew: value !== (old ?? 0) });
+  const ofH = { text: h.write || h.use ? `d:${Math.max(h.write, h.use)}` : "none" };
+  return rowOf("td", call, [ofH, cell(x.write, before?.x.write), cell(x.use, before?.x.use)]);
+}
+
+function rowOf(tag, first, cells) {
   const root = document.createElement("tr");
   const head = made("th", first);
   head.scope = tag === "th" ? "col" : "row";
   root.append(head);
-  for (const other of others) {
-    const cell = made(tag, typeof other === "string" ? other : "");
+  for (const { text, isNew } of cells) {
+    const cell = made(tag, text, isNew ? "new" : text === "none" ? "quiet" : "");
     if (tag === "th") cell.scope = "col";
-    else cell.append(...stampsOf(other));
     root.append(cell);
   }
   return root;
-}
-
-/** Makes the texts of a record of stamps. */
-function stampsOf({ write, use }) {
-  const told = Object.entries({ write, use }).filter(([, value]) => value > 0);
-  if (told.length === 0) return [made("span", "none")];
-  return told.flatMap(([name, value]) => [made("span", `${name} d:${value}`), " "]);
 }

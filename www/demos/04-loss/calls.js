@@ -10,7 +10,7 @@ export function callsOfMemory(rig) {
     ["take its bytes out", (of) => of.toArray(Uint8Array, { length: 4 })],
     ["take them into an array", (of) => of.blitTo(new Uint8Array(4))],
     ["put bytes in", (of) => of.blitFrom(new Uint8Array(4))],
-    ["read it in place", (of) => of.read(({ length }) => length)],
+    ["read it in place", (of) => of.read(({ length }) => void length)],
     ["write it in place", (of) => of.write((bytes) => void bytes.fill(1))],
     ["fill it", (of) => of.fill(0)],
     ["copy from it", (of, other) => rig.copy(of, other)],

@@ -1,7 +1,8 @@
 // Loss: a device that is destroyed at work, and which calls still answer.
 
 import { init } from "rig-web";
-import { bytes, element, nextFrame, start } from "../../shared/page.js";
+import { opened } from "../../shared/device.js";
+import { bytes, element, made, nextFrame, pressed, start } from "../../shared/page.js";
 import { callsOfDevice, callsOfMemory } from "./calls.js";
 
 const BYTES = 4 * 65_536;
@@ -19,7 +20,7 @@ const BUSY = `
  */
 export async function run({ isOver = afterFrames(3), show = () => undefined } = {}) {
   const rig = await init();
-  const device = await open(rig);
+  const device = await opened(rig, "loss");
   const webgpu = device.gpu !== null;
   let heard = 0;
   device.addEventListener("lost", () => (heard += 1));
@@ -54,19 +55,10 @@ export async function run({ isOver = afterFrames(3), show = () => undefined } = 
     rows.push({ name, answer: await answer(() => call(device)) });
   }
   const { held } = device;
-  const again = await open(rig);
+  const again = await opened(rig, "loss");
   const isNew = again !== device && again.submitted === 0;
   await again.close();
   return { webgpu, why, heard, held, isNew, memory, device: rows };
-}
-
-async function open(rig) {
-  try {
-    return await rig.open("loss");
-  } catch (e) {
-    if (e.code !== "Unsupported") throw e;
-    return rig.memory("loss");
-  }
 }
 
 /** Answers what submits a piece of work. */
@@ -103,29 +95,54 @@ async function page() {
     };
     const show = (device) => {
       element("absent").hidden = device.gpu !== null;
-      element("figure").innerHTML = `<b>${device.reached}</b> of <b>${device.submitted}</b> pieces of work done`;
+      figure(device.reached, " of ", device.submitted, " pieces of work done");
       if (!device.gpu) lose.textContent = "Close the device";
       lose.disabled = false;
     };
     tell(await run({ isOver: () => isOver, show }));
     lose.textContent = "Open again";
-    await new Promise((resolve) => (lose.onclick = resolve));
+    lose.onclick = null;
+    await pressed(lose);
     element("answers").hidden = true;
     element("told").textContent = "";
   }
 }
 
+/** Shows the page's first number. */
+function figure(some, of, all, what) {
+  element("figure").replaceChildren(made("b", some), of, made("b", all), what);
+}
+
+const isGood = (answer) => answer.startsWith("answers");
+
 function tell({ why, heard, held, isNew, memory, device }) {
-  const all = [...memory.flatMap(({ own, host }) => [own, host]), ...device.map((row) => row.answer)];
-  const good = all.filter((text) => text.startsWith("answers")).length;
-  element("figure").innerHTML = `<b>${good}</b> of <b>${all.length}</b> calls still answer`;
+  const groups = {
+    "Memory of the page, H": memory.map(({ host }) => host),
+    "Memory of the lost device, X": memory.map(({ own }) => own),
+    "The lost device": device.map(({ answer }) => answer),
+  };
+  const all = Object.values(groups).flat();
+  figure(all.filter(isGood).length, " of ", all.length, " calls still answer");
   element("told").textContent = `lost: ${why}`;
-  fill(element("memory"), ["call", "X", "H"], memory.map(({ name, own, host }) => [name, own, host]));
+  element("sums").replaceChildren(...Object.entries(groups).map(([name, answers]) => sum(name, answers)));
+  fill(element("memory"), ["call", "H", "X"], memory.map(({ name, own, host }) => [name, host, own]));
   fill(element("device"), ["call", "answer"], device.map((row) => [row.name, row.answer]));
-  const opened = isNew ? "Its name was opened again: that is a new device, with no work yet." : "";
-  element("again").textContent =
-    `The page heard of the loss ${heard === 1 ? "once" : `${heard} times`}. The lost device holds ${bytes(held)} now. ${opened}`;
+  const times = heard === 1 ? "once" : `${heard} times`;
+  const anew = isNew ? " Its name was opened again: that is a new device, with no work yet." : "";
+  element("again").textContent = `The page heard of the loss ${times}. The lost device holds ${bytes(held)} now.${anew}`;
   element("answers").hidden = false;
+}
+
+/** Makes the card of some calls: a box for each, and how many of them answer. */
+function sum(name, answers) {
+  const root = made("section", "", "lane");
+  const good = answers.filter(isGood).length;
+  const big = made("p", "", "big");
+  big.append(made("b", `${good} of ${answers.length}`, good === answers.length ? "good" : ""), " answer");
+  const boxes = made("div", "", "boxes");
+  boxes.append(...answers.map((answer) => made("i", "", isGood(answer) ? "live" : "")));
+  root.append(made("h2", name), big, boxes);
+  return root;
 }
 
 /** Fills a table. */
@@ -133,10 +150,9 @@ function fill(table, titles, rows) {
   const cells = (tag, texts) => {
     const row = document.createElement("tr");
     for (const [at, text] of texts.entries()) {
-      const cell = document.createElement(at === 0 ? "th" : tag);
+      const cell = made(at === 0 ? "th" : tag, text);
       cell.scope = tag === "th" ? "col" : at === 0 ? "row" : "";
-      cell.textContent = text;
-      if (tag === "td" && at > 0) cell.className = text.startsWith("answers") ? "good" : "bad";
+      if (tag === "td" && at > 0) cell.className = isGood(text) ? "good" : "bad";
       row.append(cell);
     }
     return row;
