@@ -70,7 +70,9 @@ function moving(parent, legend, { everyMs, ...look }) {
   const box = document.createElement("div");
   parent.replaceChildren(box, legend);
   const samples = [[], ...look.lines.map(() => [])];
-  const plot = new uPlot(optionsOf(box, look), samples, box);
+  const colours = coloursOf();
+  const plot = new uPlot(optionsOf(box, colours.of, look), samples, box);
+  colours.onChange(() => plot.redraw());
   new ResizeObserver(() => plot.setSize(sizeOf(box))).observe(box);
   const draw = seldom(() => plot.setData(samples), wantsStill() ? STILL_MS : everyMs);
   const began = performance.now();
@@ -81,8 +83,7 @@ function moving(parent, legend, { everyMs, ...look }) {
   };
 }
 
-function optionsOf(box, { lines, marks, tell }) {
-  const of = colours();
+function optionsOf(box, of, { lines, marks, tell }) {
   const grid = { stroke: of("line"), width: 1 };
   const axis = { stroke: of("quiet"), grid, ticks: grid };
   const series = lines.map(({ of: name, isArea }) => {
@@ -103,11 +104,16 @@ function optionsOf(box, { lines, marks, tell }) {
   };
 }
 
-/** Answers what makes a function of a colour's name: the colour as it is in the scheme of now. */
-function colours() {
+/** Makes functions of colours' names: each is as in the scheme of now. `onChange` tells of another. */
+function coloursOf() {
+  const scheme = matchMedia("(prefers-color-scheme: dark)");
   let known = {};
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => (known = {}));
-  return (name) => () => (known[name] ??= colour(name));
+  const onChange = (f) =>
+    scheme.addEventListener("change", () => {
+      known = {};
+      f();
+    });
+  return { of: (name) => () => (known[name] ??= colour(name)), onChange };
 }
 
 function sizeOf(box) {

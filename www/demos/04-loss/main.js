@@ -150,7 +150,7 @@ function fill(table, titles, rows) {
   const cells = (tag, texts) => {
     const row = document.createElement("tr");
     for (const [at, text] of texts.entries()) {
-      const cell = made(at === 0 ? "th" : tag, text);
+      const cell = made(at === 0 ? "th" : tag, text.replace(/^answers /, ""));
       cell.scope = tag === "th" ? "col" : at === 0 ? "row" : "";
       if (tag === "td" && at > 0) cell.className = isGood(text) ? "good" : "bad";
       row.append(cell);

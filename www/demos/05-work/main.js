@@ -88,9 +88,10 @@ async function adapter() {
   const found = await navigator.gpu?.requestAdapter();
   if (!found) return { on: "memory", name: "the processor" };
   const { vendor, architecture, device, description, isFallbackAdapter } = found.info;
-  const name = description || [vendor, architecture, device].filter(Boolean).join(" ") || "a GPU without a name";
-  const isSlow = isFallbackAdapter || /swiftshader|llvmpipe|software/i.test([name, architecture].join(" "));
-  return { on: "gpu", name, isSlow };
+  const name = description || [vendor, architecture, device].filter(Boolean).join(" ");
+  const isSoftware = isFallbackAdapter || /swiftshader|llvmpipe|software/i.test([name, architecture].join(" "));
+  const kind = isSoftware ? "a GPU in software" : "a GPU";
+  return { on: "gpu", name: name ? `${kind}: ${name}` : kind };
 }
 
 /** Starts both programs; on the processor where their workers have no GPU. */

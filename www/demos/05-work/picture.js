@@ -41,7 +41,7 @@ export function picture() {
   };
 }
 
-const tell = seldom((lanes, cards, { name, isSlow, on, cells, steps }, rate) => {
+const tell = seldom((lanes, cards, { name, on, cells, steps }, rate) => {
   const [rig, hand] = lanes;
   element("rate").textContent = rate.now();
   if (rig.took.count >= FRAMES_MIN) {
@@ -52,8 +52,7 @@ const tell = seldom((lanes, cards, { name, isSlow, on, cells, steps }, rate) => 
   const count = madeCount.toLocaleString("en");
   element("made").textContent = `${count} buffers so far, ${bytes(madeBytes)}, of which ${bytes(held)} are held`;
   for (const [at, lane] of lanes.entries()) cards[at].show(lane);
-  const where = on === "memory" ? "the processor" : isSlow ? `a GPU in software: ${name}` : name;
-  element("told").textContent = `${cells} x ${cells} cells, ${steps} steps a frame, on ${where}`;
+  element("told").textContent = `${cells} x ${cells} cells, ${steps} steps a frame, on ${on === "memory" ? "the processor" : name}`;
 }, SHOWN_MS);
 
 /** Makes the card of a lane. */
@@ -75,14 +74,16 @@ function card({ name, canvas }) {
   return { root, show };
 }
 
-/** Counts the frames of the last second. */
+/** Counts the frames of the last second, once there was one. */
 function rateOf() {
+  const began = performance.now();
   const frames = [];
   return {
     count: () => frames.push(performance.now()),
     now() {
-      while (performance.now() - frames[0] > 1000) frames.shift();
-      return frames.length;
+      const now = performance.now();
+      while (now - frames[0] > 1000) frames.shift();
+      return now - began > 1000 ? frames.length : "...";
     },
   };
 }
