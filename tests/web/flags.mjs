@@ -8,8 +8,16 @@ export const CHROMIUM_FLAGS = [
   "--enable-features=Vulkan",
 ];
 
-/** What it needs besides to show a canvas that WebGPU draws: else its GPU process ends. */
-export const CANVAS_FLAGS = ["--use-vulkan=swiftshader", "--use-angle=swiftshader"];
+/**
+ * What it needs besides to show a canvas that WebGPU draws: else its GPU process ends. Texts and
+ * plots are drawn by the processor, as in a browser without a GPU.
+ */
+export const CANVAS_FLAGS = [
+  "--use-vulkan=swiftshader",
+  "--use-angle=swiftshader",
+  "--disable-gpu-rasterization",
+  "--disable-accelerated-2d-canvas",
+];
 
 const long = process.env.RIG_LONG === "1" ? "&long" : "";
 /** An argument after the browser is part of the names of the tests that run. */

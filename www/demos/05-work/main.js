@@ -91,7 +91,7 @@ async function adapter() {
   const name = description || [vendor, architecture, device].filter(Boolean).join(" ");
   const isSoftware = isFallbackAdapter || /swiftshader|llvmpipe|software/i.test([name, architecture].join(" "));
   const kind = isSoftware ? "a GPU in software" : "a GPU";
-  return { on: "gpu", name: name ? `${kind}: ${name}` : kind };
+  return { on: "gpu", name: name ? `${kind}: ${name}` : kind, isSoftware };
 }
 
 /** Starts both programs; on the processor where their workers have no GPU. */

@@ -7,21 +7,24 @@ import { OTHERS } from "./rules.js";
 /** Before these, a median says little. */
 const FRAMES_MIN = 10;
 const NAMES = { rig: "rig: new buffers, none freed", hand: "by hand: 5 buffers, reused" };
-/** Texts and plots change together and seldom: in software, each change costs as much as a frame. */
-const SHOWN_MS = 500;
+/** Texts and plots change together and seldom: in software, each change costs as much as many frames. */
+const SHOWN_MS = 250;
+const SHOWN_SOFTWARE_MS = 1000;
 const LINES = [{ name: "rig", of: "live" }, { name: "by hand", of: "warm" }];
 
 /** Returns what a run calls to show itself. */
 export function picture() {
   const rate = rateOf();
-  let cards, plot, times, facts;
+  let cards, plot, times, facts, told;
   return {
     opened(found) {
       facts = found;
+      const everyMs = found.isSoftware ? SHOWN_SOFTWARE_MS : SHOWN_MS;
+      told = seldom(tell, everyMs);
       cards = found.lanes.map((lane) => card(lane));
       element("lanes").replaceChildren(...cards.map(({ root }) => root));
-      plot = bytesPlot(element("plot"), found.budget, SHOWN_MS);
-      times = timesPlot(element("times"), LINES, SHOWN_MS);
+      plot = bytesPlot(element("plot"), found.budget, everyMs);
+      times = timesPlot(element("times"), LINES, everyMs);
       element("absent").hidden = found.on === "gpu";
       element("passes").textContent = found.steps + OTHERS;
       element("fits").textContent = `what fits: ${found.cells} x ${found.cells}`;
@@ -30,7 +33,7 @@ export function picture() {
       rate.count();
       plot(lanes[0].memory.stats);
       times(lanes.map(({ last }) => last));
-      tell(lanes, cards, facts, rate);
+      told(lanes, cards, facts, rate);
     },
     checked({ frame, rig, hand }) {
       const verdict = rig === hand ? "The pictures are equal" : "The pictures differ";
@@ -41,7 +44,7 @@ export function picture() {
   };
 }
 
-const tell = seldom((lanes, cards, { name, on, cells, steps }, rate) => {
+function tell(lanes, cards, { name, on, cells, steps }, rate) {
   const [rig, hand] = lanes;
   element("rate").textContent = rate.now();
   if (rig.took.count >= FRAMES_MIN) {
@@ -53,7 +56,7 @@ const tell = seldom((lanes, cards, { name, on, cells, steps }, rate) => {
   element("made").textContent = `${count} buffers so far, ${bytes(madeBytes)}, of which ${bytes(held)} are held`;
   for (const [at, lane] of lanes.entries()) cards[at].show(lane);
   element("told").textContent = `${cells} x ${cells} cells, ${steps} steps a frame, on ${on === "memory" ? "the processor" : name}`;
-}, SHOWN_MS);
+}
 
 /** Makes the card of a lane. */
 function card({ name, canvas }) {
