@@ -5,7 +5,7 @@
 //! closure may wait for itself.
 
 use crate::buffer::{Buffer, Use};
-use crate::copy::copy_async;
+use crate::copy::{copy_now, copy_on};
 use crate::create::{Begun, BufferBuilder};
 use crate::device::{CacheOptions, Device};
 use crate::driver::{Access, Code, Kind};
@@ -20,11 +20,11 @@ use crate::timeline::Point;
 use crate::wait;
 use bytemuck::Pod;
 
-/// Copies like [`copy_async`], and blocks meanwhile.
+/// Copies like [`copy_async`](crate::copy_async), and blocks meanwhile.
 ///
 /// # Errors
 ///
-/// Those of [`copy_async`].
+/// Those of [`copy_async`](crate::copy_async).
 ///
 /// # Examples
 ///
@@ -39,7 +39,7 @@ use bytemuck::Pod;
 /// # }
 /// ```
 pub fn copy(src: &Buffer, dst: &Buffer) -> Result<()> {
-    wait::block_on(copy_async(src, dst))
+    if copy_now(src, dst)? { Ok(()) } else { wait::block_on(copy_on(src, dst)) }
 }
 
 impl Device {

@@ -387,8 +387,13 @@ impl Buffer {
     /// Tells the losses that an access of the host meets, before it waits for anything: of the
     /// devices, and of what it follows. Claims, exports and borrows meet those of a write (S12.1).
     pub(crate) fn check_losses(&self, access: Access) -> Result<()> {
+        self.next_point(access).map(drop)
+    }
+
+    /// Tells the same losses; answers a point that the access has to wait for.
+    pub(crate) fn next_point(&self, access: Access) -> Result<Option<Point>> {
         self.check_devices()?;
-        wait::next_point(&self.at.stamps, access, DeviceId::HOST).map(drop)
+        wait::next_point(&self.at.stamps, access, DeviceId::HOST)
     }
 }
 

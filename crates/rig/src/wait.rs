@@ -269,6 +269,9 @@ pub(crate) fn each_unreached(
     by: DeviceId,
     mut f: impl FnMut(Point),
 ) -> Result<()> {
+    if stamps.is_empty() {
+        return Ok(());
+    }
     // The usual case, and all that a reader follows.
     if access == Access::Read && stamps.write().is_none_or(|point| point.fate() == Fate::Reached) {
         return Ok(());
