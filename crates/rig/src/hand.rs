@@ -89,19 +89,35 @@ pub(crate) struct Job<'a, T> {
     pub(crate) work: Work<'a>,
     /// What the work uses, each allocation once.
     pub(crate) touches: &'a [T],
-    /// Whether some of it is memory that the program brought.
-    pub(crate) has_wrapped: bool,
+    pub(crate) special: Special,
     /// Further points that it follows.
     pub(crate) waits: &'a [Point],
     /// What is released once the value is done.
     pub(crate) releases: &'a [Arc<dyn Release>],
 }
 
+/// What is special about the memory that work uses, which never changes.
+#[derive(Clone, Copy)]
+pub(crate) struct Special {
+    /// Whether the program brought some of it.
+    wrapped: bool,
+    /// Whether the host addresses some of it only while it is mapped.
+    mapped: bool,
+}
+
+impl Special {
+    pub(crate) fn of<T: Use>(touches: &[T]) -> Self {
+        Self {
+            wrapped: touches.iter().any(|touch| touch.at().memory == Memory::Wrapped),
+            mapped: touches.iter().any(|touch| touch.at().is_mapped_access()),
+        }
+    }
+}
+
 impl<'a, T: Use> Job<'a, T> {
     /// Makes a job that follows no further points and releases nothing.
     pub(crate) fn of(call: &'static str, work: Work<'a>, touches: &'a [T]) -> Self {
-        let has_wrapped = has_wrapped(touches);
-        Self { call, work, touches, has_wrapped, waits: &[], releases: &[] }
+        Self { call, work, touches, special: Special::of(touches), waits: &[], releases: &[] }
     }
 }
 
@@ -140,8 +156,8 @@ pub(crate) async fn hand_over<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> R
     }
 }
 
-/// Hands work over if that waits for nothing; answers none, and did nothing, if it does. The work
-/// follows no other device, as far as the caller saw.
+/// Hands work over if that waits for nothing; answers none, and did nothing, if it may. It waits
+/// for no other device's work, so it may where that has used the memory.
 pub(crate) fn hand_over_now<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> Result<Option<Point>> {
     let begun = profile::begin();
     check_wrapped(owner, job)?;
@@ -156,7 +172,7 @@ pub(crate) fn hand_over_now<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> Res
 
 /// Refuses work that memory which the program brought cannot serve (S4.4).
 fn check_wrapped<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> Result<()> {
-    if !job.has_wrapped {
+    if !job.special.wrapped {
         return Ok(());
     }
     let lacks = InFlight::new(owner)?.driver().lacks(&job.work);
@@ -164,11 +180,6 @@ fn check_wrapped<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> Result<()> {
         Some(why) => Err(Error::Unsupported { device: Arc::clone(&owner.name), why }),
         None => Ok(()),
     }
-}
-
-/// Whether some of what work uses is memory that the program brought.
-pub(crate) fn has_wrapped<T: Use>(touches: &[T]) -> bool {
-    touches.iter().any(|touch| touch.at().memory == Memory::Wrapped)
 }
 
 /// What one turn came to.
@@ -252,7 +263,7 @@ fn offer<'a, T: Use>(
         life::lose(owner, &Arc::from("no values left"));
         return Err(life::lost(owner));
     }
-    if held.has_mapped {
+    if job.special.mapped {
         for touch in job.touches.iter().filter(|touch| touch.at().is_mapped_access()) {
             owner.driver.end_access(touch.at().region);
         }
@@ -386,29 +397,26 @@ struct Held<'a, T: Use> {
     touches: &'a [T],
     /// Whether another device has left a point, so that the stamps have to be gathered again.
     follows_others: bool,
-    /// Whether some of the memory is addressed only while it is mapped.
-    has_mapped: bool,
 }
 
 impl<'a, T: Use> Held<'a, T> {
     /// Takes all claims, or none and the touch that has to be waited for.
     fn take(owner: &Owner, job: &Job<'a, T>) -> Result<std::result::Result<Self, &'a T>> {
-        let (mut follows_others, mut has_mapped) = (!job.waits.is_empty(), false);
+        let mut follows_others = !job.waits.is_empty();
         for (index, touch) in job.touches.iter().enumerate() {
             let at: &Allocation = touch.at();
             let answer = at.claims.ask(touch.ask(), Pass::No);
             if answer != Answer::Granted {
                 let touches = &job.touches[..index];
-                let _taken = Self { touches, follows_others, has_mapped };
+                let _taken = Self { touches, follows_others };
                 return match answer {
                     Answer::Waits => Ok(Err(touch)),
                     answer => wait::judge_claim(job.call, at, answer).map(|_| Err(touch)),
                 };
             }
             follows_others |= !at.stamps.is_only_of(owner.id);
-            has_mapped |= at.is_mapped_access();
         }
-        let held = Self { touches: job.touches, follows_others, has_mapped };
+        let held = Self { touches: job.touches, follows_others };
         life::check_lost(owner)?;
         Ok(Ok(held))
     }

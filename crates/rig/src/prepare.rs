@@ -10,7 +10,7 @@ use crate::device::Device;
 use crate::driver::{Access, Native, Op, Part, Queue, Refusal, Span};
 use crate::entry;
 use crate::error::{Error, Misuse, Result};
-use crate::hand::{self, Fixed, Touch, merge};
+use crate::hand::{Fixed, Special, Touch, merge};
 use crate::kernel::{Kernel, Loaded};
 use crate::life;
 use crate::tick;
@@ -126,8 +126,9 @@ pub(crate) struct Inner {
     pub(crate) spans: Vec<Span>,
     /// The fixed buffers, each allocation once.
     pub(crate) fixed: Vec<Fixed>,
-    /// Whether some of them are memory that the program brought.
-    pub(crate) has_wrapped: bool,
+    pub(crate) special: Special,
+    /// Whether they are all of the device's own memory.
+    pub(crate) is_own: bool,
     /// The access of each run buffer, all parts together.
     pub(crate) runs: Vec<Access>,
     /// Keeps the kernels' code.
@@ -393,9 +394,8 @@ impl Builder {
                 fixed.push(Fixed::new((*buffer).clone(), touch.access));
             }
         }
-        let queues = owner.facts.queues.clone();
-        let parts: Vec<Part> =
-            self.drafts.into_iter().map(|draft| draft.into_part(&queues)).collect();
+        let queues = &owner.facts.queues;
+        let parts: Vec<_> = self.drafts.into_iter().map(|draft| draft.into_part(queues)).collect();
         let prepared = life::InFlight::new(&owner)?.driver().prepare(&parts);
         let number = prepared.map_err(|refusal| match refusal {
             Refusal::Rejected(why) => Error::Misuse { call: CALL, what: Misuse::Rejected { why } },
@@ -403,21 +403,21 @@ impl Builder {
         })?;
         let keep = Keep::new(&owner, Made::Prepared(number));
         tick::arm(&owner);
-        let kernels = self.kernels.into_iter().map(|kernel| kernel.loaded).collect();
-        let label = self.label;
-        let has_wrapped = hand::has_wrapped(&fixed);
+        let special = Special::of(&fixed);
+        let is_own = fixed.iter().all(|fixed| Arc::ptr_eq(&fixed.buffer.at.owner, &owner));
         Ok(Prepared {
             inner: Arc::new(Inner {
                 owner,
-                label,
+                label: self.label,
                 keep,
                 parts,
                 slots,
                 spans,
                 fixed,
-                has_wrapped,
+                special,
+                is_own,
                 runs,
-                _kernels: kernels,
+                _kernels: self.kernels.into_iter().map(|kernel| kernel.loaded).collect(),
             }),
         })
     }

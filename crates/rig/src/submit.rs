@@ -70,17 +70,12 @@ impl Prepared {
     /// Submits without run buffers if that waits for nothing; answers none if it may.
     pub(crate) fn submit_now(&self, holds: &[&Hold]) -> Result<Option<Point>> {
         let inner = &*self.inner;
-        if !inner.runs.is_empty() || !inner.fixed.iter().all(|fixed| self.is_plain(fixed)) {
+        let dead = |fixed: &Fixed| fixed.buffer.at.claims.is_dead();
+        if !(inner.runs.is_empty() && inner.is_own) || inner.fixed.iter().any(dead) {
             return Ok(None);
         }
         entry::check(CALL)?;
         hand_over_now(&inner.owner, &self.fixed_job(&[], &releases(holds)))
-    }
-
-    /// Whether a buffer lives, in the device's own memory, and only the device itself has used it.
-    fn is_plain(&self, fixed: &Fixed) -> bool {
-        let (at, owner) = (&*fixed.buffer.at, &self.inner.owner);
-        !at.claims.is_dead() && Arc::ptr_eq(&at.owner, owner) && at.stamps.is_only_of(owner.id)
     }
 
     fn fixed_job<'a>(
@@ -89,8 +84,7 @@ impl Prepared {
         releases: &'a [Arc<dyn Release>],
     ) -> Job<'a, Fixed> {
         let (work, touches) = (self.work(&self.inner.spans), &self.inner.fixed);
-        let has_wrapped = self.inner.has_wrapped;
-        Job { call: CALL, work, touches, has_wrapped, waits, releases }
+        Job { call: CALL, work, touches, special: self.inner.special, waits, releases }
     }
 
     fn work<'a>(&'a self, spans: &'a [Span]) -> Work<'a> {
