@@ -48,5 +48,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row { number: 11, files: &["share"] },
     Row { number: 11, files: &["copy", "blit"] },
     Row { number: 11, files: &["blocking"] },
-    Row { number: 12, files: &["memory", "file", "wgpu", "measure", "embed"] },
+    Row { number: 12, files: &["memory", "file", "measure", "embed"] },
+    Row { number: 12, files: &["page"] },
+    Row { number: 12, files: &["wgpu"] },
 ];

@@ -90,7 +90,9 @@ pub(crate) fn read_folder(root: &Path, folder: &str, endings: &[&str], files: &m
     for entry in entries {
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = format!("{folder}/{name}");
-        if name.starts_with('.') || ["target", "node_modules", "results"].contains(&name.as_str()) {
+        if name.starts_with('.')
+            || ["target", "node_modules", "results", "built"].contains(&name.as_str())
+        {
             continue;
         }
         if entry.path().is_dir() {

@@ -16,3 +16,4 @@ import "./loss.test.mjs";
 import "./lost.test.mjs";
 import "./vectors.test.mjs";
 import "./laws.test.mjs";
+import "./wgpu.test.mjs";

@@ -23,6 +23,9 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(target_family = "wasm")]
+pub use crate::tick::set_poked;
+
 /// Does one pass of maintenance (S9.15), and answers when the next one is due; none while no
 /// device needs one. Never waits. Waits of the library's make one due at once, as
 /// [`take_poke`] tells.

@@ -240,6 +240,9 @@ mod measure;
 pub mod memory;
 mod open;
 mod ordered;
+#[allow(unsafe_code)]
+#[cfg(all(target_family = "wasm", feature = "wgpu"))]
+mod page;
 mod piece;
 mod prepare;
 mod profile;

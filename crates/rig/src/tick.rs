@@ -26,6 +26,8 @@ mod thread;
 #[path = "tick/none.rs"]
 mod thread;
 
+#[cfg(target_family = "wasm")]
+pub use thread::set_poked;
 pub(crate) use thread::take_poke;
 
 /// Makes the tick look at a device from now on. The caller left something for it before, under a

@@ -15,11 +15,11 @@
 //! a launch whose binding starts where none may, is `Misuse` of that submission, of which nothing
 //! ran; in a browser the wait for its value says so.
 //!
-//! A program compiled for browsers uses the async forms, and tells the time by `rig::set_clock`
-//! before it opens a device: without that, time stands still there. Vulkan and GL have been run in
-//! software only; Metal, DX12 and browsers are compiled by `npm run check:targets`, and have not
-//! been run. Host memory is mapped by Vulkan, by Metal and DX12 where a trial shows at open that it
-//! is done rightly, and not by GL.
+//! A program compiled for browsers, bound by wasm-bindgen, uses the async forms. The page tells it
+//! the time, and its timers do what the maintenance thread does elsewhere. Vulkan, GL and browsers
+//! have been run in software only; Metal and DX12 are compiled by `npm run check:targets`, and have
+//! not been run. Host memory is mapped by Vulkan, by Metal and DX12 where a trial shows at open
+//! that it is done rightly, and not by GL and in browsers.
 
 use crate::allocation::{Allocation, Memory, Parts, Ref};
 use crate::buffer::Buffer;
@@ -28,6 +28,8 @@ use crate::drivers::wgpu;
 use crate::error::{Error, Result};
 use crate::life;
 use crate::open::Opener;
+#[cfg(target_family = "wasm")]
+use crate::page::take_page;
 use crate::tick;
 #[cfg(not(target_family = "wasm"))]
 use crate::wait;
@@ -50,6 +52,8 @@ pub fn adapters(backends: ::wgpu::Backends) -> Vec<::wgpu::AdapterInfo> {
 
 /// Returns an opener of a GPU.
 pub fn opener(options: Options) -> Opener {
+    #[cfg(target_family = "wasm")]
+    take_page();
     Opener::future(wgpu::KIND, wgpu::driver(options))
 }
 
@@ -91,6 +95,8 @@ pub async fn adopt_async(
     queue: ::wgpu::Queue,
     options: Options,
 ) -> Result<Device> {
+    #[cfg(target_family = "wasm")]
+    take_page();
     let (name, own) = (Arc::clone(&options.name), device.clone());
     let opener = Opener::future(wgpu::KIND, async move { wgpu::adopt(device, queue, &options) });
     let opened = Device::open_async(&name, opener).await?;

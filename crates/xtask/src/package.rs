@@ -28,6 +28,7 @@ fn build(workspace: &Workspace) -> Result<Found, Failure> {
     run(target.cargo(workspace, "build").args(packages))?;
     modules(workspace)?;
     laws(workspace)?;
+    through_wgpu(workspace, &target)?;
     run(workspace.program("node_modules/.bin/esbuild").args(BUNDLE))?;
     // The types are made, then met by a strict program.
     for project in ["crates/rig-web", "tests/web"] {
@@ -55,6 +56,16 @@ fn laws(workspace: &Workspace) -> Result<(), Failure> {
     let copied = std::fs::copy(&built, &to);
     copied.map_err(|error| format!("{}: {error}", to.display()))?;
     Ok(())
+}
+
+/// Builds what a page needs to run rig's driver of wgpu, and binds it.
+fn through_wgpu(workspace: &Workspace, target: &Target) -> Result<(), Failure> {
+    // Apart from the package, whose core is built without wgpu.
+    run(target.cargo(workspace, "build").args(["-p", THROUGH, "--lib", "--profile", "web"]))?;
+    let built = workspace.target("wasm").join("wasm32-unknown-unknown/web/rig_web_wgpu.wasm");
+    let mut bind = workspace.cargo();
+    bind.args(["run", "-p", THROUGH, "--bin", "bind", "--"]).arg(built);
+    run(bind.arg("tests/web/wgpu/built")).map(drop)
 }
 
 fn node(workspace: &Workspace) -> Result<Found, Failure> {
@@ -139,6 +150,8 @@ fn zipped(workspace: &Workspace, path: &str) -> Result<u64, Failure> {
 const ZIPPED_MAX: u64 = 155_000;
 /// What they are meant to have in the end (P20).
 const ZIPPED_GOAL: u64 = 80_000;
+/// The program whose GPU is wgpu's.
+const THROUGH: &str = "rig-web-wgpu";
 const PACK: &str = "
     const bytes = require('fs').readFileSync(process.argv[1]);
     console.log(require('zlib').gzipSync(bytes, { level: 9 }).length);

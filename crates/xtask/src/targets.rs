@@ -1,15 +1,15 @@
 //! The platforms that no machine of ours runs: their code compiles.
 //!
-//! Browsers with the driver of wgpu, DX12 on Windows and Metal on macOS are checked by the
-//! compiler alone. It takes minutes when nothing is built yet, so it is no part of every test run:
-//! `npm run check:targets`, when a driver changed.
+//! DX12 on Windows and Metal on macOS are checked by the compiler alone. It takes minutes when
+//! nothing is built yet, so it is no part of every test run: `npm run check:targets`, when a driver
+//! changed.
 
 use crate::packages::{install, is_on_path};
 use crate::step::{Failure, Found, Step, Sum};
 use crate::wasm::Target;
 use crate::workspace::{Workspace, run};
 
-/// Looks whether the library compiles for browsers, Windows and macOS, with its drivers.
+/// Looks whether the library compiles for Windows and macOS, with its drivers.
 pub(crate) const STEP: Step = Step { name: "targets", sum: Sum::Counts, run: check };
 
 fn check(workspace: &Workspace) -> Result<Found, Failure> {
@@ -36,8 +36,7 @@ fn needed(name: &str) -> Option<(&'static str, &'static str, &'static str)> {
     NEEDED.into_iter().find(|(target, ..)| *target == name)
 }
 
-const NAMES: [&str; 3] =
-    ["wasm32-unknown-unknown", "x86_64-pc-windows-gnu", "aarch64-apple-darwin"];
+const NAMES: [&str; 2] = ["x86_64-pc-windows-gnu", "aarch64-apple-darwin"];
 /// The target, the program, and the package that brings it.
 const NEEDED: [(&str, &str, &str); 1] =
     [("x86_64-pc-windows-gnu", "x86_64-w64-mingw32-dlltool", "binutils-mingw-w64-x86-64")];

@@ -125,8 +125,11 @@ const DEBIAN: [&str; 2] = ["rustc-web", "rust-web-src"];
 const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 const DEBIAN_SOURCES: &str = "/usr/lib/rustlib/src/rust/library";
 /// What a browser runs.
-const PACKAGES: &[&[&str]] =
-    &[&["-p", "rig-gpu", "--no-default-features"], &["-p", "rig-web", "-p", "rig-web-laws"]];
+const PACKAGES: &[&[&str]] = &[
+    &["-p", "rig-gpu", "--no-default-features"],
+    &["-p", "rig-web", "-p", "rig-web-laws"],
+    &["-p", "rig-web-wgpu", "--lib"],
+];
 
 #[cfg(test)]
 mod targets {
