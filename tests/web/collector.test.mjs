@@ -1,6 +1,6 @@
 // The way back of what nobody can reach: found by exact collections, and by pressure alone.
 
-import { equal, fails, holds, test, turn, until } from "./harness.mjs";
+import { equal, error, fails, holds, test, turn, until } from "./harness.mjs";
 
 const KIB = 2 ** 10;
 const MIB = 2 ** 20;
@@ -239,6 +239,15 @@ test("s13_9_rounds_which_find_nothing_end_after_their_arrays_and_their_time", as
   holds(turns > 0 && turns <= 14 * 16 + 8 * 20_000, `it took ${turns} turns of the event loop`);
   kept.free();
   await m.close();
+});
+
+test("s10_9_rounds_of_several_devices_at_once_all_end", async ({ rig }) => {
+  const devices = Array.from({ length: 4 }, (_, i) => rig.memory(`at once ${i}`, { budget: KIB }));
+  const kept = await Promise.all(devices.map((device) => device.createBuffer(KIB)));
+  const refused = await Promise.all(devices.map((device) => error(() => device.createBuffer(KIB))));
+  equal(refused.map(({ code, report }) => [code, report.rounds.length]), Array(4).fill(["OutOfMemory", 3]));
+  equal(kept.map(({ state }) => state), Array(4).fill("live"));
+  for (const device of devices) await device.close();
 });
 
 /** A class which tells of each object that is made. */

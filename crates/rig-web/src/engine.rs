@@ -24,13 +24,13 @@ extern "C" fn start(managed_pool: u32, trace_pool: u32) {
 struct Engine;
 
 thread_local! {
-    /// Who waits for the end of the turn in progress.
+    /// The turn in progress, of whatever rounds: those of several devices may ask at once.
     static TURN: RefCell<Turn> = const { RefCell::new(Turn::None) };
 }
 
 enum Turn {
     None,
-    Runs { more: bool, waker: Waker },
+    Runs { more: bool, wakers: Vec<Waker> },
     Over { more: bool },
 }
 
@@ -38,13 +38,16 @@ impl Pressure for Engine {
     fn poll_turn(&self, round: u64, turn: u64, cx: &mut Context<'_>) -> Poll<bool> {
         TURN.with_borrow_mut(|at| match std::mem::replace(at, Turn::None) {
             Turn::Over { more } => Poll::Ready(more),
-            Turn::Runs { more, .. } => {
-                *at = Turn::Runs { more, waker: cx.waker().clone() };
+            Turn::Runs { more, mut wakers } => {
+                if !wakers.iter().any(|known| known.will_wake(cx.waker())) {
+                    wakers.push(cx.waker().clone());
+                }
+                *at = Turn::Runs { more, wakers };
                 Poll::Pending
             }
             Turn::None => {
                 let more = page::collects(round, turn);
-                *at = Turn::Runs { more, waker: cx.waker().clone() };
+                *at = Turn::Runs { more, wakers: vec![cx.waker().clone()] };
                 Poll::Pending
             }
         })
@@ -55,9 +58,9 @@ impl Pressure for Engine {
 #[unsafe(no_mangle)]
 extern "C" fn turn_over() {
     let before = TURN.replace(Turn::None);
-    if let Turn::Runs { more, waker } = before {
+    if let Turn::Runs { more, wakers } = before {
         TURN.set(Turn::Over { more });
-        waker.wake();
+        wakers.into_iter().for_each(Waker::wake);
     }
 }
 
