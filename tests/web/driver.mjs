@@ -37,6 +37,21 @@ export async function inWebKit({ program, display, variables = {}, ms }, f) {
   }
 }
 
+/** Opens a page, in which functions can be run. */
+export async function open(session, address) {
+  await session("POST", "/url", { url: address });
+  const evaluate = async (f, arg) => {
+    const script = `
+      const [arg, done] = arguments;
+      (async () => (${f})(arg))().then((v) => done([v]), (e) => done([0, String(e)]));`;
+    const [value, failure] = await session("POST", "/execute/async", { script, args: [arg] });
+    if (failure) throw new Error(failure);
+    return value;
+  };
+  const goTo = (url) => session("POST", "/url", { url });
+  return { evaluate, goTo, goBack: () => session("POST", "/back", {}), close: () => goTo("about:blank") };
+}
+
 /** A free port of this machine. */
 function port() {
   return new Promise((resolve) => {

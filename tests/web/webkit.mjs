@@ -1,6 +1,6 @@
 // Runs the tests and the demos in WebKit. It has no WebGPU: the tests that need it are skipped.
 
-import { inWebKit, onDisplay } from "./driver.mjs";
+import { inWebKit, onDisplay, open } from "./driver.mjs";
 import { EXACT_PAGE, isWell, PAGE, PAGE_MS } from "./flags.mjs";
 import { runDemos } from "./runs.mjs";
 import { serve } from "./serve.mjs";
@@ -13,18 +13,6 @@ async function run(session, address) {
     for (const line of lines) console.log(line);
     if (result) return result;
   }
-}
-
-/** Opens a page, in which functions can be run. */
-async function open(session, address) {
-  await session("POST", "/url", { url: address });
-  const evaluate = async (f, arg) => {
-    const script = `const [arg, done] = arguments; (${f})(arg).then((v) => done([v]), (e) => done([0, String(e)]));`;
-    const [value, failure] = await session("POST", "/execute/async", { script, args: [arg] });
-    if (failure) throw new Error(failure);
-    return value;
-  };
-  return { evaluate, close: () => session("POST", "/url", { url: "about:blank" }) };
 }
 
 /** Asks the page what its tests told. Its modules may run later than its load. */

@@ -2,19 +2,22 @@
 
 /** Handles that the engine found unreachable, until the next call takes them. */
 export class Dropped {
-  readonly #registry: FinalizationRegistry<number>;
+  readonly #wake: () => void;
+  #registry: FinalizationRegistry<number>;
   #numbers: number[] = [];
+  /** What is watched, where a registry that missed its task never has another. */
+  readonly #watched: Map<number, WeakRef<object>> | null = null;
 
   constructor(wake: () => void) {
-    this.#registry = new FinalizationRegistry((number) => {
-      // Only a note: whoever comes next takes it, at the latest the end of this task.
-      if (this.#numbers.push(number) === 1) queueMicrotask(wake);
-    });
+    this.#wake = wake;
+    this.#registry = this.#begin();
+    if (mayMissTasks) this.#watched = new Map();
   }
 
   /** Watches a handle. Disposing it needs no word here: its number finds nothing then. */
   watch(handle: object, number: number): void {
     this.#registry.register(handle, number);
+    this.#watched?.set(number, new WeakRef(handle));
   }
 
   /** Takes what was noted. */
@@ -24,7 +27,33 @@ export class Dropped {
     this.#numbers = [];
     return numbers;
   }
+
+  /** Watches anew, after tasks were missed; a number that is noted twice finds nothing then. */
+  again(): void {
+    this.#registry = this.#begin();
+    for (const [number, watched] of this.#watched ?? []) {
+      const handle = watched.deref();
+      if (handle) this.#registry.register(handle, number);
+      else this.#note(number);
+    }
+  }
+
+  #begin(): FinalizationRegistry<number> {
+    return new FinalizationRegistry((number) => this.#note(number));
+  }
+
+  /** Only a note: whoever comes next takes it, at the latest the end of this task. */
+  #note(number: number): void {
+    this.#watched?.delete(number);
+    if (this.#numbers.push(number) === 1) queueMicrotask(this.#wake);
+  }
 }
+
+/**
+ * Whether a page that is left, kept and shown again misses what was to happen meanwhile: Firefox
+ * drops callbacks, of promises too, that come while it keeps a page.
+ */
+export const mayMissTasks = "document" in globalThis && navigator.userAgent.includes("Firefox");
 
 /**
  * The turns of rounds two and three: arrays that nobody touches, which raise the engine's pressure
@@ -84,9 +113,7 @@ export class Pressure {
 
 /** Objects that only a full collection finds: they are kept for a while, and then let go. */
 class Witness {
-  readonly #registry = new FinalizationRegistry<number>((stand) => {
-    this.isFound ||= stand === this.#stand;
-  });
+  #registry: FinalizationRegistry<number> | undefined;
   #objects: object[] = [];
   #stand = 0;
   /** Whether one of those that were let go was found. */
@@ -97,6 +124,9 @@ class Witness {
     if (this.#objects.length > 0) return;
     this.isFound = false;
     this.#stand += 1;
+    this.#registry = new FinalizationRegistry((stand) => {
+      this.isFound ||= stand === this.#stand;
+    });
     // Several, since an engine may take what lies on its stack for one of them.
     this.#objects = Array.from({ length: 8 }, () => ({}));
     for (const object of this.#objects) this.#registry.register(object, this.#stand);
@@ -161,10 +191,14 @@ export function eventLoopTurn(): Promise<void> {
   if (setImmediate) return new Promise((resolve) => setImmediate(resolve));
   return new Promise((resolve) => {
     const { port1, port2 } = new MessageChannel();
-    port1.onmessage = () => {
+    const over = () => {
+      clearTimeout(timer);
       port1.close();
       resolve();
     };
+    // No engine keeps a message for a page that is left or frozen; a timer goes on once it is back.
+    const timer = setTimeout(over, LEFT_MS);
+    port1.onmessage = over;
     port2.postMessage(0);
   });
 }
@@ -177,6 +211,8 @@ const SIZES = [32, 64, 128, 256, 512, 1024, 2048].map((size) => size * MIB);
 const LAST_BYTES = 16 * 1024 * MIB;
 /** What follows where no full collection was seen: an engine that refuses that one may not collect. */
 const AGAIN = Array<number>(7).fill(2048 * MIB);
+/** Longer than a turn takes. */
+const LEFT_MS = 200;
 const STEP_MS = 10;
 const STEP_TURNS = 16;
 const LAST_MS = 250;

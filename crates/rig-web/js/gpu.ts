@@ -292,6 +292,18 @@ export class Gpu {
     return this.#reached;
   }
 
+  /** Asks again for what the engine may have told meanwhile: verdicts, maps, fences. */
+  again(): void {
+    for (const held of this.#buffers.values()) {
+      // Work with it is found wrong where it is not there.
+      if (held.verdict === Verdict.Pending) held.verdict = Verdict.There;
+      held.half?.again();
+    }
+    this.#fenced = this.#reached;
+    this.commit();
+    this.#woke();
+  }
+
   /** Keeps a slow engine moving: some show what is done only when something is submitted. */
   nudge(): void {
     const now = performance.now();

@@ -71,6 +71,15 @@ export class Way {
     this.buffer.mapAsync(this.#mode).then(there, () => round === this.#round && failed());
   }
 
+  /** Maps it anew, if a map is on its way. */
+  again(): void {
+    if (this.#state !== State.Pending) return;
+    const isAsked = this.#isAsked;
+    this.unmap();
+    this.map();
+    this.#isAsked = isAsked;
+  }
+
   /** Returns the number of the array of its bytes. */
   range(): number {
     this.#array ||= this.#around.arrays.add(new Uint8Array(this.buffer.getMappedRange()), true);
@@ -121,6 +130,11 @@ export class Half {
   way(isWritten: boolean): Way {
     const at = isWritten ? 1 : 0;
     return (this.#ways[at] ??= new Way(this.#around, this.#length, isWritten));
+  }
+
+  /** Asks anew for maps on their way. */
+  again(): void {
+    for (const way of this.#ways) way?.again();
   }
 
   /** Destroys its buffers; answers their ways. */

@@ -1,7 +1,7 @@
 // One instance of the wasm half: calls, the tickets of promises, timers and the end of it.
 
 import { Arrays } from "./arrays.js";
-import { Dropped, Pressure } from "./collector.js";
+import { Dropped, mayMissTasks, Pressure } from "./collector.js";
 import { lost, RigError, type Told, unsupported } from "./error.js";
 import { Gpu, gpuImports } from "./gpu.js";
 import type { Wait } from "./wait.js";
@@ -102,6 +102,7 @@ export class Instance {
     this.settings = settings;
     this.dropped = new Dropped(() => this.event((e) => e.pump(0)));
     this.#pressure = new Pressure(() => this.event((e) => e.turn_over()));
+    if (mayMissTasks) addEventListener("pageshow", ({ persisted }) => persisted && this.#again());
   }
 
   /** Makes an instance of a compiled module. */
@@ -241,6 +242,12 @@ export class Instance {
     if (array === undefined) return;
     this.exported.delete(number);
     this.arrays.unexport(array);
+  }
+
+  /** Asks again for what may have been missed while the engine kept the page. */
+  #again(): void {
+    this.dropped.again();
+    for (const gpu of this.gpus.values()) gpu.again();
   }
 
   #takeDropped(): void {

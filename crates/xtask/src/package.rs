@@ -15,7 +15,7 @@ pub(crate) const CHROMIUM: Step = Step { name: "chromium", sum: Sum::Counts, run
 pub(crate) const FIREFOX: Step = Step { name: "firefox", sum: Sum::Counts, run: firefox };
 /// Tests the built package in WebKit, which has no WebGPU here.
 pub(crate) const WEBKIT: Step = Step { name: "webkit", sum: Sum::Counts, run: webkit };
-/// Tests what happens to whole pages of Chromium.
+/// Tests what happens to whole pages, in the three browsers.
 pub(crate) const PAGES: Step = Step { name: "pages", sum: Sum::Counts, run: pages };
 /// Installs the packed package into an empty project, for Node, the compiler and Vite.
 pub(crate) const PACKED: Step = Step { name: "packed", sum: Sum::Counts, run: packed };
@@ -80,7 +80,12 @@ fn chromium(workspace: &Workspace) -> Result<Found, Failure> {
 }
 
 fn pages(workspace: &Workspace) -> Result<Found, Failure> {
-    test_in(workspace, &CHROMIUM_NAMED, "tests/web/pages.mjs")
+    let tests = "tests/web/pages.mjs";
+    let mut found = test_in(workspace, &CHROMIUM_NAMED, tests)?;
+    for named in [&FIREFOX_NAMED, &WEBKIT_NAMED] {
+        found.tests.add(test_in(workspace, named, tests)?.tests);
+    }
+    Ok(found)
 }
 
 fn packed(workspace: &Workspace) -> Result<Found, Failure> {
