@@ -31,6 +31,20 @@ test("demo_01_reclamation_starts_on_load_and_rests_when_told", async ({ open, bu
   await page.close();
 });
 
+test("demo_01_reclamation_ends_its_raw_lane_after_10_seconds_also_at_rest", async ({ open, built }) => {
+  const page = await open(`${built}/demos/01-reclamation/index.html`);
+  const raw = page.locator("#lanes > section").nth(2);
+  await raw.waitFor();
+  await page.press("#toggle", "Enter");
+  equal((await raw.textContent()).includes("running"), true, "it runs until then");
+  await raw.filter({ hasText: "stopped: 10 s" }).waitFor();
+  equal(await page.textContent("#toggle"), "Go on");
+  await page.press("#toggle", "Enter");
+  const before = await page.textContent("#made");
+  await page.waitForFunction((before) => document.getElementById("made").textContent !== before, before);
+  await page.close();
+});
+
 test("demo_02_budget_goes_step_by_step", async ({ open, built }) => {
   const page = await open(`${built}/demos/02-budget/index.html`);
   for (const steps of [1, 2]) {

@@ -24,44 +24,69 @@ extern "C" fn start(managed_pool: u32, trace_pool: u32) {
 struct Engine;
 
 thread_local! {
-    /// The turn in progress, of whatever rounds: those of several devices may ask at once.
-    static TURN: RefCell<Turn> = const { RefCell::new(Turn::None) };
+    static TURN: RefCell<Turn> = const { RefCell::new(Turn::new()) };
 }
 
-enum Turn {
-    None,
-    Runs { more: bool, wakers: Vec<Waker> },
-    Over { more: bool },
+/// The turn in progress, and the one before it. Who comes meanwhile waits for the same turn.
+struct Turn {
+    /// Whether another turn may help after the one in progress, if one is.
+    running: Option<bool>,
+    /// The round that turns are taken for.
+    round: u64,
+    /// Who waits for its end, and who does to begin a round that presses harder.
+    waiting: Vec<Waker>,
+    harder: Vec<Waker>,
+    /// The answer of the one before, and who has not taken it yet.
+    more: bool,
+    woken: Vec<Waker>,
+}
+
+impl Turn {
+    const fn new() -> Self {
+        Self {
+            running: None,
+            round: 0,
+            waiting: Vec::new(),
+            harder: Vec::new(),
+            more: false,
+            woken: Vec::new(),
+        }
+    }
 }
 
 impl Pressure for Engine {
     fn poll_turn(&self, round: u64, turn: u64, cx: &mut Context<'_>) -> Poll<bool> {
-        TURN.with_borrow_mut(|at| match std::mem::replace(at, Turn::None) {
-            Turn::Over { more } => Poll::Ready(more),
-            Turn::Runs { more, mut wakers } => {
-                if !wakers.iter().any(|known| known.will_wake(cx.waker())) {
-                    wakers.push(cx.waker().clone());
-                }
-                *at = Turn::Runs { more, wakers };
-                Poll::Pending
+        let is_own = |waker: &Waker| waker.will_wake(cx.waker());
+        TURN.with_borrow_mut(|at| {
+            if let Some(place) = at.woken.iter().position(is_own) {
+                at.woken.swap_remove(place);
+                return Poll::Ready(at.more);
             }
-            Turn::None => {
-                let more = page::collects(round, turn);
-                *at = Turn::Runs { more, wakers: vec![cx.waker().clone()] };
-                Poll::Pending
+            if at.running.is_none() {
+                at.round = if turn == 0 { round } else { at.round };
+                at.running = Some(page::collects(round, turn));
             }
+            let is_harder = turn == 0 && round > at.round;
+            let list = if is_harder { &mut at.harder } else { &mut at.waiting };
+            if !list.iter().any(is_own) {
+                list.push(cx.waker().clone());
+            }
+            Poll::Pending
         })
     }
 }
 
-/// Ends the turn of the collector that is in progress.
+/// Ends the turn of the collector that is in progress, for all who wait.
 #[unsafe(no_mangle)]
 extern "C" fn turn_over() {
-    let before = TURN.replace(Turn::None);
-    if let Turn::Runs { more, wakers } = before {
-        TURN.set(Turn::Over { more });
-        wakers.into_iter().for_each(Waker::wake);
-    }
+    TURN.with_borrow_mut(|at| {
+        let Some(more) = at.running.take() else { return };
+        at.more = more;
+        at.woken = std::mem::take(&mut at.waiting);
+        // Waking only lists who is polled next.
+        at.woken.iter().for_each(Waker::wake_by_ref);
+        at.harder.drain(..).for_each(Waker::wake);
+    });
 }
 
 /// Polls what was woken, does the maintenance if its time has come or somebody asks for it, and
