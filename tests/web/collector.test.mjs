@@ -296,7 +296,7 @@ test("s13_9_a_round_that_presses_harder_does_so_beside_one_that_does_not", async
   const kept = [await first.createBuffer(KIB), await second.createBuffer(KIB)];
   // The second begins its rounds while the first is in its own.
   const all = [first.createBuffer(KIB), turn().then(turn).then(() => second.createBuffer(KIB))];
-  for (const asked of all) await fails(() => asked, "OutOfMemory");
+  await Promise.all(all.map((asked) => fails(() => asked, "OutOfMemory")));
   for (const buffer of kept) buffer.free();
   for (const device of [first, second]) await device.close();
 });
