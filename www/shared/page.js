@@ -33,12 +33,21 @@ export function milliseconds(ms) {
   return `${ms < 100 ? ms.toFixed(1) : Math.round(ms).toLocaleString("en")}\u00a0ms`;
 }
 
-/** Returns the element of an id. */
+/**
+ * Returns the element of an id, which the page has.
+ * @param {string} id
+ * @returns {any}
+ */
 export function element(id) {
   return document.getElementById(id);
 }
 
-/** Makes an element with a text. */
+/**
+ * Makes an element with a text.
+ * @param {string} tag
+ * @param {string | number} text
+ * @returns {any}
+ */
 export function made(tag, text, className = "") {
   const root = document.createElement(tag);
   root.textContent = text;
