@@ -12,7 +12,7 @@ use crate::bytes::HostBytes;
 use crate::claim::{Answer, Ask, Pass};
 use crate::driver::{Driver, Fault, Region};
 use crate::entry;
-use crate::error::{Error, Misuse, Result};
+use crate::error::{Failed, Misuse, Outcome, Result};
 use crate::export::Export;
 use crate::life;
 use crate::timeline::Access;
@@ -66,7 +66,7 @@ impl Side<'_> {
 
 /// Refuses what a held claim refuses now, before work is handed over whose bytes the claim would
 /// then keep from their place (S0.2).
-pub(crate) fn check_claim(call: &'static str, side: Side<'_>) -> Result<()> {
+pub(crate) fn check_claim(call: &'static str, side: Side<'_>) -> Outcome<()> {
     let at = &side.buffer.at;
     match at.claims.would(side.ask(), side.pass()) {
         Answer::Waits => Ok(()),
@@ -75,7 +75,7 @@ pub(crate) fn check_claim(call: &'static str, side: Side<'_>) -> Result<()> {
 }
 
 /// Waits for all that the sides follow, and claims them all, or none.
-pub(crate) async fn claim_host(call: &'static str, sides: &[Side<'_>]) -> Result<Claims> {
+pub(crate) async fn claim_host(call: &'static str, sides: &[Side<'_>]) -> Outcome<Claims> {
     // One claim an allocation: claims of one call never refuse each other (S5.1).
     let mut merged: Claims<Side<'_>> = Claims::new();
     for side in sides {
@@ -123,7 +123,7 @@ pub(crate) async fn claim_host(call: &'static str, sides: &[Side<'_>]) -> Result
 
 /// Moves bytes from one allocation to another, about which nothing was found to be waited for, if
 /// the host always addresses both and that is still so under its claims; answers whether it did.
-pub(crate) fn move_now(call: &'static str, src: &Buffer, dst: &Buffer) -> Result<bool> {
+pub(crate) fn move_now(call: &'static str, src: &Buffer, dst: &Buffer) -> Outcome<bool> {
     let (Some(from), Some(into)) = (src.at.bytes, dst.at.bytes) else { return Ok(false) };
     // Claims of one call never refuse each other, so one memory needs one claim.
     if src.same_memory(dst) {
@@ -146,7 +146,7 @@ struct Moving<'a>(Side<'a>);
 
 impl<'a> Moving<'a> {
     /// Takes it; none if it has to be waited for.
-    fn claim(call: &'static str, side: Side<'a>) -> Result<Option<Self>> {
+    fn claim(call: &'static str, side: Side<'a>) -> Outcome<Option<Self>> {
         let at = &side.buffer.at;
         match at.claims.ask(side.ask(), side.pass()) {
             Answer::Granted => Ok(Some(Self(side))),
@@ -170,7 +170,7 @@ enum Tried<'a> {
     Waits(Side<'a>),
 }
 
-fn try_claim<'a>(call: &'static str, sides: &[Side<'a>]) -> Result<Tried<'a>> {
+fn try_claim<'a>(call: &'static str, sides: &[Side<'a>]) -> Outcome<Tried<'a>> {
     let mut held = Claims::new();
     for side in sides {
         let at = &side.buffer.at;
@@ -184,7 +184,7 @@ fn try_claim<'a>(call: &'static str, sides: &[Side<'a>]) -> Result<Tried<'a>> {
 }
 
 /// Whether nothing is left to wait for; tells losses.
-fn is_clear(sides: &[Side<'_>]) -> Result<bool> {
+fn is_clear(sides: &[Side<'_>]) -> Outcome<bool> {
     for side in sides {
         if side.buffer.next_point(side.access)?.is_some() {
             return Ok(false);
@@ -195,7 +195,7 @@ fn is_clear(sides: &[Side<'_>]) -> Result<bool> {
 
 /// Returns an allocation of the sides that the host addresses only while it is mapped, and that
 /// is not mapped yet (S1.9); its map is asked for.
-fn unmapped<'a>(sides: &[Side<'a>]) -> Result<Option<&'a Allocation>> {
+fn unmapped<'a>(sides: &[Side<'a>]) -> Outcome<Option<&'a Allocation>> {
     for side in sides {
         let at: &Allocation = &side.buffer.at;
         if at.is_mapped_access() && poll_map(at, Access::Write)?.is_pending() {
@@ -208,7 +208,7 @@ fn unmapped<'a>(sides: &[Side<'a>]) -> Result<Option<&'a Allocation>> {
 /// Returns the bytes of an allocation for the host; waits until they are mapped where they have to
 /// be, for what the host is about to do where that matters. Whoever has no claim looks again: a
 /// hand-over may have ended the map.
-pub(crate) async fn own_bytes(at: &Allocation, access: Access) -> Result<HostBytes> {
+pub(crate) async fn own_bytes(at: &Allocation, access: Access) -> Outcome<HostBytes> {
     if let Some(bytes) = at.bytes {
         return Ok(bytes);
     }
@@ -219,7 +219,7 @@ pub(crate) async fn own_bytes(at: &Allocation, access: Access) -> Result<HostByt
 }
 
 /// Looks for the bytes of an allocation that has to be mapped, which is asked for.
-pub(crate) fn poll_map(at: &Allocation, access: Access) -> Result<Poll<HostBytes>> {
+pub(crate) fn poll_map(at: &Allocation, access: Access) -> Outcome<Poll<HostBytes>> {
     let owner = &at.owner;
     let call = life::InFlight::new(owner)?;
     let asked = ask_map(call.driver(), at.region, access, Waker::noop());
@@ -244,7 +244,7 @@ fn ask_map(
 }
 
 /// Returns part of a claimed buffer's bytes, for the host.
-pub(crate) fn part_bytes(buffer: &Buffer, offset: u64, len: u64) -> Result<HostBytes> {
+pub(crate) fn part_bytes(buffer: &Buffer, offset: u64, len: u64) -> Outcome<HostBytes> {
     let at = &buffer.at;
     let bytes = match at.bytes {
         Some(bytes) => bytes,
@@ -320,7 +320,9 @@ impl Buffer {
         entry::check("export")?;
         self.check_live("export")?;
         if self.at.is_mapped_access() {
-            return Err(self.unaddressed("the host addresses this memory only while it is mapped"));
+            return Err(self
+                .unaddressed("the host addresses this memory only while it is mapped")
+                .into());
         }
         self.check_addressed()?;
         self.check_losses(Access::Write)?;
@@ -354,7 +356,7 @@ impl Buffer {
         &self,
         call: &'static str,
         access: Access,
-    ) -> Result<(Claim, HostBytes)> {
+    ) -> Outcome<(Claim, HostBytes)> {
         entry::check(call)?;
         self.check_live(call)?;
         if access == Access::Write {
@@ -376,7 +378,7 @@ impl Buffer {
         &self,
         call: &'static str,
         access: Access,
-    ) -> Result<(Claim, HostBytes)> {
+    ) -> Outcome<(Claim, HostBytes)> {
         entry::check(call)?;
         self.check_elements::<T>(call)?;
         let (claim, bytes) = self.access(call, access).await?;
@@ -384,18 +386,18 @@ impl Buffer {
         Ok((claim, bytes))
     }
 
-    fn check_addressed(&self) -> Result<()> {
+    fn check_addressed(&self) -> Outcome<()> {
         if self.at.is_addressed() {
             return Ok(());
         }
         Err(self.unaddressed("the host does not address this memory; use blits or a copy"))
     }
 
-    fn unaddressed(&self, why: &str) -> Error {
-        Error::Unsupported { device: Arc::clone(&self.at.owner.name), why: Arc::from(why) }
+    fn unaddressed(&self, why: &str) -> Failed {
+        Failed::unsupported(&self.at.owner.name, why)
     }
 
-    fn check_elements<T: Pod>(&self, call: &'static str) -> Result<()> {
+    fn check_elements<T: Pod>(&self, call: &'static str) -> Outcome<()> {
         let element_bytes = size_of::<T>() as u64;
         let partial = match element_bytes {
             0 => !self.is_empty(),
@@ -414,7 +416,7 @@ impl Buffer {
     }
 }
 
-fn check_aligned<T: Pod>(call: &'static str, bytes: HostBytes) -> Result<()> {
+fn check_aligned<T: Pod>(call: &'static str, bytes: HostBytes) -> Outcome<()> {
     let align_bytes = align_of::<T>() as u64;
     let offset_bytes = bytes.address() % align_bytes;
     if offset_bytes > 0 && bytes.len_bytes() > 0 {

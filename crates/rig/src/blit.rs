@@ -8,17 +8,16 @@ use crate::allocation::{Call, Memory};
 use crate::buffer::Buffer;
 use crate::driver::{Access, Op, Part, Work};
 use crate::entry;
-use crate::error::{Error, Result, check_range};
+use crate::error::{Failed, Outcome, Result, check_range};
 use crate::files::{fill_file, read_file, write_file};
 use crate::hand::{Job, Touch, hand_over};
 use crate::life;
 use crate::piece::{Sink, Source, part_of};
 use crate::share::{shared_in, shared_out};
 use crate::wait;
-use std::sync::Arc;
 
 /// What a blit or a fill checks, in the order of S0.3.
-fn begin(call: &'static str, buffer: &Buffer, access: Access) -> Result<()> {
+fn begin(call: &'static str, buffer: &Buffer, access: Access) -> Outcome<()> {
     entry::check(call)?;
     buffer.check_live(call)?;
     if access == Access::Write {
@@ -50,12 +49,12 @@ impl Buffer {
             let side = Claimed { buffer: &part, access: Access::Read };
             let _held = claim_host("blit_to", &[side]).await?;
             if self.at.memory == Memory::File {
-                return read_file(&part, 0, out);
+                return Ok(read_file(&part, 0, out)?);
             }
             part_bytes(&part, 0, part.len())?.read_slice(out);
             return Ok(());
         }
-        shared_out(&part, &mut Sink::Slice(out)).await
+        Ok(shared_out(&part, &mut Sink::Slice(out)).await?)
     }
 
     /// Copies bytes into the buffer, from `offset` on; returns with them there. Reaches any
@@ -77,12 +76,12 @@ impl Buffer {
             let side = Claimed { buffer: &part, access: Access::Write };
             let _held = claim_host("blit_from", &[side]).await?;
             if self.at.memory == Memory::File {
-                return write_file(&part, 0, bytes);
+                return Ok(write_file(&part, 0, bytes)?);
             }
             part_bytes(&part, 0, part.len())?.write_slice(bytes);
             return Ok(());
         }
-        shared_in(&Source::Slice(bytes), &part).await
+        Ok(shared_in(&Source::Slice(bytes), &part).await?)
     }
 
     /// Sets every byte of the buffer; returns when it is done. Reaches any buffer. Waits for every
@@ -101,23 +100,22 @@ impl Buffer {
             let side = Claimed { buffer: self, access: Access::Write };
             let _held = claim_host("fill", &[side]).await?;
             if self.at.memory == Memory::File {
-                return fill_file(self, byte);
+                return Ok(fill_file(self, byte)?);
             }
             part_bytes(self, 0, self.len())?.fill(byte);
             return Ok(());
         }
-        device_fill(self, byte).await
+        Ok(device_fill(self, byte).await?)
     }
 }
 
-async fn device_fill(buffer: &Buffer, byte: u8) -> Result<()> {
+async fn device_fill(buffer: &Buffer, byte: u8) -> Outcome<()> {
     let device = &buffer.at.owner;
     let queues = &device.facts.queues;
     let fills = |at: &usize| queues.get(*at).is_some_and(|queue| queue.fills);
     let queue = device.copy_queue.filter(fills).or_else(|| (0..queues.len()).find(fills));
     let Some(queue) = queue else {
-        let why = Arc::from("this device runs no fills");
-        return Err(Error::Unsupported { device: Arc::clone(&device.name), why });
+        return Err(Failed::unsupported(&device.name, "this device runs no fills"));
     };
     let parts = [Part { queue, after: Vec::new(), op: Op::Fill { dst: 0, byte } }];
     let spans = [part_of(buffer, 0, buffer.len(), Access::Write)];

@@ -67,7 +67,7 @@ impl Device {
     ///
     /// Those of [`Device::wait_async`].
     pub fn wait(&self, value: u64) -> Result<()> {
-        if self.wait_now(value)? { Ok(()) } else { wait::block_on(self.wait_on(value)) }
+        if self.wait_now(value)? { Ok(()) } else { Ok(wait::block_on(self.wait_on(value))?) }
     }
 
     /// Closes the device like [`Device::close_async`], and blocks meanwhile.
@@ -138,7 +138,7 @@ impl BufferBuilder<'_> {
     pub fn create(self) -> Result<Buffer> {
         match self.begin("create_buffer")? {
             Begun::Made(buffer) => Ok(buffer),
-            left => wait::block_on(left.finish()),
+            left => Ok(wait::block_on(left.finish())?),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::device::Device;
 use crate::drain;
 use crate::driver::{Access, Driver, Import};
 use crate::entry;
-use crate::error::{Misuse, Result};
+use crate::error::{Misuse, Outcome, Result};
 use crate::life;
 use crate::sync::Ordering;
 use crate::tick;
@@ -57,7 +57,7 @@ pub fn borrow(device: &Device, buffer: &Buffer) -> Result<Option<Buffer>> {
         return Ok(None);
     }
     if root.memory == Memory::Empty {
-        return empty_on(target, buffer);
+        return Ok(empty_on(target, buffer)?);
     }
     if root.is_mapped_access() {
         return Ok(target.is_host().then(|| buffer.through(On::Host)));
@@ -65,9 +65,9 @@ pub fn borrow(device: &Device, buffer: &Buffer) -> Result<Option<Buffer>> {
     match root.bytes {
         Some(_) if target.is_host() => Ok(Some(buffer.through(On::Host))),
         Some(bytes) if target.facts.import_align_bytes.is_some() => {
-            map_host(target, root, bytes).map(|map| on(buffer, map))
+            Ok(on(buffer, map_host(target, root, bytes)?))
         }
-        _ => map_peer(target, root).map(|map| on(buffer, map)),
+        _ => Ok(on(buffer, map_peer(target, root)?)),
     }
 }
 
@@ -76,7 +76,7 @@ fn on(buffer: &Buffer, map: Option<MapRef>) -> Option<Buffer> {
 }
 
 /// A buffer of 0 bytes borrows anywhere without a mapping (S4.3).
-fn empty_on(target: &Arc<Owner>, buffer: &Buffer) -> Result<Option<Buffer>> {
+fn empty_on(target: &Arc<Owner>, buffer: &Buffer) -> Outcome<Option<Buffer>> {
     let made = Mapping::new(target, buffer.at.record());
     *made.state.lock() = MapState::Released;
     target.heap.lock().maps.leave(made.place.load(Ordering::Relaxed));
@@ -87,7 +87,7 @@ fn map_host(
     target: &Arc<Owner>,
     root: &Arc<Allocation>,
     bytes: HostBytes,
-) -> Result<Option<MapRef>> {
+) -> Outcome<Option<MapRef>> {
     let Some(align) = target.facts.import_align_bytes else { return Ok(None) };
     let len = match root.memory {
         Memory::Pool { class, .. } => class.bytes(),
@@ -100,7 +100,7 @@ fn map_host(
     share(target, root, |driver| driver.import_host(bytes))
 }
 
-pub(crate) fn map_peer(target: &Arc<Owner>, root: &Arc<Allocation>) -> Result<Option<MapRef>> {
+pub(crate) fn map_peer(target: &Arc<Owner>, root: &Arc<Allocation>) -> Outcome<Option<MapRef>> {
     let owner = &root.owner;
     if target.driver.kind() != owner.driver.kind() {
         return Ok(None);
@@ -117,7 +117,7 @@ pub(crate) fn share(
     target: &Arc<Owner>,
     root: &Arc<Allocation>,
     import: impl FnOnce(&Arc<dyn Driver>) -> Import,
-) -> Result<Option<MapRef>> {
+) -> Outcome<Option<MapRef>> {
     let made = match join(target, root)? {
         Joined::There(map) => return Ok(Some(map)),
         Joined::Made(made) => made,
@@ -154,7 +154,7 @@ enum Joined {
 
 /// Joins the mapping that exists, reviving one that is due, or enters a new one; waits out one
 /// that the driver is making or releasing.
-fn join(target: &Arc<Owner>, root: &Arc<Allocation>) -> Result<Joined> {
+fn join(target: &Arc<Owner>, root: &Arc<Allocation>) -> Outcome<Joined> {
     loop {
         {
             let mut extra = root.extra.lock();

@@ -13,7 +13,7 @@ use crate::device::Device;
 use crate::drain;
 use crate::driver::{Lent, Region};
 use crate::entry;
-use crate::error::{Error, Misuse, Result, check_range};
+use crate::error::{Failed, Misuse, Outcome, Result, check_range};
 use crate::life;
 use crate::open::host_owner;
 use crate::tick;
@@ -256,7 +256,7 @@ impl Buffer {
     }
 
     /// Answers whether there is nothing to wait for, which then was all of the wait.
-    pub(crate) fn wait_now(&self, what: Use) -> Result<bool> {
+    pub(crate) fn wait_now(&self, what: Use) -> Outcome<bool> {
         entry::check("wait")?;
         self.check_live("wait")?;
         if what == Use::Write {
@@ -311,7 +311,7 @@ impl Buffer {
     pub fn share(&self) -> Result<()> {
         entry::check("share")?;
         self.check_live("share")?;
-        self.leave_claims("share")
+        Ok(self.leave_claims("share")?)
     }
 
     /// Lends the driver's own object out: from now on the allocation is never cached, never
@@ -333,8 +333,9 @@ impl Buffer {
         self.check_live("lend")?;
         let object = life::InFlight::new(owner)?.driver().lend(self.at.region);
         let Some(object) = object.filter(|_| !matches!(self.at.memory, Memory::File)) else {
-            let why = Arc::from("this memory has no object to lend");
-            return Err(Error::Unsupported { device: Arc::clone(&owner.name), why });
+            return Err(
+                Failed::unsupported(&owner.name, "this memory has no object to lend").into()
+            );
         };
         self.leave_claims("lend")?;
         pinned.set_lent();
@@ -342,7 +343,7 @@ impl Buffer {
         Ok(LentBuffer { object, offset: self.offset, len: self.len })
     }
 
-    fn leave_claims(&self, call: &'static str) -> Result<()> {
+    fn leave_claims(&self, call: &'static str) -> Outcome<()> {
         if self.at.claims.set_outside_unless_exclusive() { Ok(()) } else { Misuse::Busy.of(call) }
     }
 
@@ -363,20 +364,20 @@ impl Buffer {
     }
 
     #[inline]
-    pub(crate) fn check_live(&self, call: &'static str) -> Result<()> {
+    pub(crate) fn check_live(&self, call: &'static str) -> Outcome<()> {
         if !self.at.claims.is_dead() {
             return Ok(());
         }
         Misuse::Dead { why: self.at.why_dead() }.of(call)
     }
 
-    pub(crate) fn check_writable(&self, call: &'static str) -> Result<()> {
+    pub(crate) fn check_writable(&self, call: &'static str) -> Outcome<()> {
         if self.at.is_read_only() { Misuse::ReadOnly.of(call) } else { Ok(()) }
     }
 
     /// Tells the loss of the memory's device, and of the one that the buffer is on.
     #[inline]
-    pub(crate) fn check_devices(&self) -> Result<()> {
+    pub(crate) fn check_devices(&self) -> Outcome<()> {
         life::check_lost(&self.at.owner)?;
         match &self.on {
             On::Mapped(map) => life::check_lost(&map.mapping().device),
@@ -386,12 +387,12 @@ impl Buffer {
 
     /// Tells the losses that an access of the host meets, before it waits for anything: of the
     /// devices, and of what it follows. Claims, exports and borrows meet those of a write (S12.1).
-    pub(crate) fn check_losses(&self, access: Access) -> Result<()> {
+    pub(crate) fn check_losses(&self, access: Access) -> Outcome<()> {
         self.next_point(access).map(drop)
     }
 
     /// Tells the same losses; answers a point that the access has to wait for.
-    pub(crate) fn next_point(&self, access: Access) -> Result<Option<Point>> {
+    pub(crate) fn next_point(&self, access: Access) -> Outcome<Option<Point>> {
         self.check_devices()?;
         wait::next_point(&self.at.stamps, access, DeviceId::HOST)
     }

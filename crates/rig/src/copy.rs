@@ -11,7 +11,7 @@ use crate::borrow;
 use crate::buffer::{Buffer, On};
 use crate::driver::{Access, Region, Span};
 use crate::entry;
-use crate::error::{Error, Misuse, Result};
+use crate::error::{Failed, Misuse, Outcome, Result};
 use crate::files::{read_file, write_file};
 use crate::hand::Touch;
 use crate::life;
@@ -60,7 +60,7 @@ pub async fn copy_async(src: &Buffer, dst: &Buffer) -> Result<()> {
 }
 
 /// Checks a copy, and makes it if the host does that and waits for nothing; answers whether it did.
-pub(crate) fn copy_now(src: &Buffer, dst: &Buffer) -> Result<bool> {
+pub(crate) fn copy_now(src: &Buffer, dst: &Buffer) -> Outcome<bool> {
     entry::check("copy")?;
     src.check_live("copy")?;
     dst.check_live("copy")?;
@@ -87,10 +87,10 @@ pub(crate) fn copy_now(src: &Buffer, dst: &Buffer) -> Result<bool> {
 pub(crate) async fn copy_on(src: &Buffer, dst: &Buffer) -> Result<()> {
     let _calls = [Call::moving(&src.at), Call::moving(&dst.at)];
     let (route, _peer) = choose(src, dst)?;
-    run(route, src, dst).await
+    Ok(run(route, src, dst).await?)
 }
 
-async fn run(route: Route, src: &Buffer, dst: &Buffer) -> Result<()> {
+async fn run(route: Route, src: &Buffer, dst: &Buffer) -> Outcome<()> {
     let len = src.len();
     match route {
         Route::HostCopy => host_copy(src, dst).await,
@@ -110,15 +110,14 @@ async fn run(route: Route, src: &Buffer, dst: &Buffer) -> Result<()> {
         Route::FileWrite => file_write(src, dst).await,
         Route::FileToFile => file_to_file(src, dst, len).await,
         Route::WantsPeer { by } | Route::Unsupported { device: by } => {
-            let device = track(by).name();
-            Err(Error::Unsupported { device, why: Arc::from("this device runs no copies") })
+            Err(Failed::unsupported(&track(by).name(), "this device runs no copies"))
         }
     }
 }
 
 /// Chooses the route, asking for a peer mapping where a row hangs on it; the mapping is kept while
 /// the copy runs.
-fn choose(src: &Buffer, dst: &Buffer) -> Result<(Route, Option<MapRef>)> {
+fn choose(src: &Buffer, dst: &Buffer) -> Outcome<(Route, Option<MapRef>)> {
     let one_driver = src.at.owner.driver.kind() == dst.at.owner.driver.kind();
     let mut peers = if one_driver { Peers::UNASKED } else { Peers::NONE };
     let mut kept = None;
@@ -154,7 +153,7 @@ fn side(buffer: &Buffer) -> Side {
     }
 }
 
-async fn host_copy(src: &Buffer, dst: &Buffer) -> Result<()> {
+async fn host_copy(src: &Buffer, dst: &Buffer) -> Outcome<()> {
     let sides = [
         Claimed { buffer: src, access: Access::Read },
         Claimed { buffer: dst, access: Access::Write },
@@ -165,7 +164,7 @@ async fn host_copy(src: &Buffer, dst: &Buffer) -> Result<()> {
 }
 
 /// One device moves all of it, and is waited for.
-async fn direct(by: DeviceId, src: &Buffer, dst: &Buffer) -> Result<()> {
+async fn direct(by: DeviceId, src: &Buffer, dst: &Buffer) -> Outcome<()> {
     let device = life::owner_of(by).ok_or_else(|| life::lost_id(by))?;
     let started = profile::begin();
     let from = span_on(&device, src, Access::Read);
@@ -199,7 +198,7 @@ fn mapped_region(device: &Arc<Owner>, buffer: &Buffer) -> Region {
     buffer.at.extra.if_made(find).flatten().unwrap_or(buffer.at.region)
 }
 
-async fn file_read(src: &Buffer, dst: &Buffer) -> Result<()> {
+async fn file_read(src: &Buffer, dst: &Buffer) -> Outcome<()> {
     let sides = [
         Claimed { buffer: src, access: Access::Read },
         Claimed { buffer: dst, access: Access::Write },
@@ -208,7 +207,7 @@ async fn file_read(src: &Buffer, dst: &Buffer) -> Result<()> {
     part_bytes(dst, 0, dst.len())?.with_mut(|into| read_file(src, 0, into))
 }
 
-async fn file_write(src: &Buffer, dst: &Buffer) -> Result<()> {
+async fn file_write(src: &Buffer, dst: &Buffer) -> Outcome<()> {
     let sides = [
         Claimed { buffer: src, access: Access::Read },
         Claimed { buffer: dst, access: Access::Write },

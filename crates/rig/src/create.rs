@@ -9,7 +9,7 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::driver::Kind;
 use crate::entry;
-use crate::error::{Error, Result};
+use crate::error::{Failed, Outcome, Result};
 use crate::reclaim::{self, First, Left, Want};
 use crate::settings;
 use std::panic::Location;
@@ -55,7 +55,7 @@ impl BufferBuilder<'_> {
     ///
     /// Those of [`Device::create_buffer_async`].
     pub async fn create_async(self) -> Result<Buffer> {
-        self.begin("create_buffer")?.finish().await
+        Ok(self.begin("create_buffer")?.finish().await?)
     }
 
     /// Makes the buffer without ever waiting: by the cache, or by room that is there.
@@ -67,7 +67,7 @@ impl BufferBuilder<'_> {
         match self.begin("create_buffer_now")? {
             Begun::Made(buffer) => Ok(buffer),
             Begun::Left { owner, len, left } => {
-                reclaim::create_now(owner, left).map(|at| Buffer::whole(at, len))
+                Ok(Buffer::whole(reclaim::create_now(owner, left)?, len))
             }
         }
     }
@@ -76,7 +76,7 @@ impl BufferBuilder<'_> {
 impl<'a> BufferBuilder<'a> {
     /// Does all that needs no wait and no driver.
     #[inline]
-    pub(crate) fn begin(self, call: &'static str) -> Result<Begun<'a>> {
+    pub(crate) fn begin(self, call: &'static str) -> Outcome<Begun<'a>> {
         let Self { device, len, kind, tag } = self;
         entry::check(call)?;
         check_kind(&device.owner, kind)?;
@@ -95,7 +95,7 @@ pub(crate) enum Begun<'a> {
 
 impl Begun<'_> {
     /// Does what is left.
-    pub(crate) async fn finish(self) -> Result<Buffer> {
+    pub(crate) async fn finish(self) -> Outcome<Buffer> {
         match self {
             Self::Made(buffer) => Ok(buffer),
             Self::Left { owner, len, left } => {
@@ -105,10 +105,9 @@ impl Begun<'_> {
     }
 }
 
-fn check_kind(owner: &Owner, kind: Kind) -> Result<()> {
+fn check_kind(owner: &Owner, kind: Kind) -> Outcome<()> {
     if kind == Kind::Transfer {
-        let why = Arc::from("Transfer memory is made by staging alone");
-        return Err(Error::Unsupported { device: Arc::clone(&owner.name), why });
+        return Err(Failed::unsupported(&owner.name, "Transfer memory is made by staging alone"));
     }
     Ok(())
 }

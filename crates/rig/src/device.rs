@@ -17,7 +17,7 @@ use crate::device::totals::Totals;
 use crate::drain::{self, After};
 use crate::driver::{Driver, Facts, Kind};
 use crate::entry;
-use crate::error::{Misuse, Result};
+use crate::error::{Misuse, Outcome, Result};
 use crate::life;
 use crate::open::{self, Opener, host_owner};
 use crate::report::{DeviceStats, LabelTotal, Returned, SiteTotal};
@@ -72,7 +72,7 @@ impl Device {
     ///   process opened 65,535 devices; [`crate::fail`] was called.
     pub async fn open_async(name: &str, opener: Opener) -> Result<Self> {
         entry::check("open")?;
-        Self::open_checked(name, opener, Options::default()).await
+        Ok(Self::open_checked(name, opener, Options::default()).await?)
     }
 
     /// Opens a device like [`Device::open_async`], with options for its cache.
@@ -86,10 +86,10 @@ impl Device {
         options: CacheOptions,
     ) -> Result<Self> {
         entry::check("open")?;
-        Self::open_checked(name, opener, options.checked("open")?).await
+        Ok(Self::open_checked(name, opener, options.checked("open")?).await?)
     }
 
-    async fn open_checked(name: &str, opener: Opener, options: Options) -> Result<Self> {
+    async fn open_checked(name: &str, opener: Opener, options: Options) -> Outcome<Self> {
         all::watch_exit();
         host_owner();
         Ok(Self { owner: open::open(name, opener, options).await? })
@@ -168,17 +168,17 @@ impl Device {
     /// - `Misuse`: the value was not submitted, or the driver found its work wrong later (S8.8).
     /// - `Lost`: the device is lost, however old the value is.
     pub async fn wait_async(&self, value: u64) -> Result<()> {
-        if self.wait_now(value)? { Ok(()) } else { self.wait_on(value).await }
+        if self.wait_now(value)? { Ok(()) } else { Ok(self.wait_on(value).await?) }
     }
 
     /// Goes on where [`Device::wait_now`] found the value unreached.
-    pub(crate) async fn wait_on(&self, value: u64) -> Result<()> {
+    pub(crate) async fn wait_on(&self, value: u64) -> Outcome<()> {
         wait::reach_on(&self.owner, value).await?;
         self.check_reached(value)
     }
 
     /// Answers whether a value is reached, which then was all of the wait.
-    pub(crate) fn wait_now(&self, value: u64) -> Result<bool> {
+    pub(crate) fn wait_now(&self, value: u64) -> Outcome<bool> {
         entry::check("wait")?;
         if self.owner.track.is_done(value) {
             return Ok(true);
@@ -196,7 +196,7 @@ impl Device {
     }
 
     /// Tells what the end of a wait tells.
-    fn check_reached(&self, value: u64) -> Result<()> {
+    fn check_reached(&self, value: u64) -> Outcome<()> {
         life::check_lost(&self.owner)?;
         wait::check_rejected(&self.owner, value, "wait")
     }
@@ -441,7 +441,7 @@ impl Point {
     }
 
     /// Returns the point's device, for a wait; none if that is over already.
-    pub(crate) fn device_to_wait(self) -> Result<Option<Device>> {
+    pub(crate) fn device_to_wait(self) -> Outcome<Option<Device>> {
         entry::check("wait")?;
         if self.is_done() {
             return Ok(None);

@@ -134,7 +134,7 @@ impl InPlace {
 ///
 /// Those of [`Claims::with`].
 pub fn claim(reads: &[&Buffer], donations: &[&[&Buffer]]) -> Result<Claimed> {
-    Claims::begin(reads, donations).map(Claimed)
+    Ok(Claimed(Claims::begin(reads, donations)?))
 }
 
 /// Claims of a call in progress; they end when this is dropped.
@@ -166,7 +166,7 @@ pub fn exported(export: &Export, what: Use) -> Result<HostBytes> {
         Use::Read => "copy_out",
         Use::Write => "copy_in",
     };
-    export.place(call, what.into())
+    Ok(export.place(call, what.into())?)
 }
 
 /// Returns where the host finds the bytes of a buffer; none where it does not.

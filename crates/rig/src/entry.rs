@@ -3,7 +3,7 @@
 //!
 //! Each thread has its own marker, so nothing here is shared and nothing is locked.
 
-use crate::error::{Misuse, Result};
+use crate::error::{Misuse, Outcome};
 use std::cell::Cell;
 
 /// Runs `f` inside a place from which other calls are `Misuse::Reentrant`.
@@ -20,7 +20,7 @@ pub(crate) fn inside<R>(place: &'static str, f: impl FnOnce() -> R) -> R {
 }
 
 /// Refuses the call inside any such place.
-pub(crate) fn check(call: &'static str) -> Result<()> {
+pub(crate) fn check(call: &'static str) -> Outcome<()> {
     match PLACE.get() {
         None => Ok(()),
         Some(inside) => Misuse::Reentrant { inside }.of(call),
@@ -28,7 +28,7 @@ pub(crate) fn check(call: &'static str) -> Result<()> {
 }
 
 /// Refuses the call inside any such place but a collector, which may free.
-pub(crate) fn check_free(call: &'static str) -> Result<()> {
+pub(crate) fn check_free(call: &'static str) -> Outcome<()> {
     if PLACE.get() == Some(COLLECTOR) { Ok(()) } else { check(call) }
 }
 

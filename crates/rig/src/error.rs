@@ -9,6 +9,9 @@ use std::sync::Arc;
 /// The result of a call of this library.
 pub type Result<T> = std::result::Result<T, Error>;
 
+/// The result of a function in here: it is told upwards through many, so its error is one word.
+pub(crate) type Outcome<T> = std::result::Result<T, Failed>;
+
 /// Why a call failed. A failed call changed nothing, unless its documentation says so.
 ///
 /// # Examples
@@ -97,6 +100,47 @@ impl Error {
             Self::Misuse { what, .. } => Some(what),
             _ => None,
         }
+    }
+}
+
+/// An error on its way to the caller of a public function, who gets it by value.
+#[derive(Clone, Debug)]
+pub(crate) struct Failed(Box<Error>);
+
+impl Failed {
+    /// Makes the error of a device that cannot do what was asked.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn unsupported(device: &str, why: &str) -> Self {
+        Self::from(Error::Unsupported { device: Arc::from(device), why: Arc::from(why) })
+    }
+
+    /// Makes a mistake the error of `call`.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn misuse(call: &'static str, what: Misuse) -> Self {
+        Self::from(Error::Misuse { call, what })
+    }
+
+    /// Whether a device's loss is what went wrong.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(*self.0, Error::Lost { .. })
+    }
+}
+
+impl From<Error> for Failed {
+    #[cold]
+    #[inline(never)]
+    fn from(error: Error) -> Self {
+        Self(Box::new(error))
+    }
+}
+
+impl From<Failed> for Error {
+    #[cold]
+    #[inline(never)]
+    fn from(failed: Failed) -> Self {
+        *failed.0
     }
 }
 
@@ -307,13 +351,18 @@ impl Misuse {
     }
 
     /// Makes this the error of `call`.
-    pub(crate) fn of<T>(self, call: &'static str) -> Result<T> {
-        Err(Error::Misuse { call, what: self })
+    pub(crate) fn of<T, E: From<Failed>>(self, call: &'static str) -> std::result::Result<T, E> {
+        Err(E::from(Failed::misuse(call, self)))
     }
 }
 
 /// Checks that `offset..offset + len` lies within `len_bytes` (S0.4).
-pub(crate) fn check_range(call: &'static str, offset: u64, len: u64, len_bytes: u64) -> Result<()> {
+pub(crate) fn check_range(
+    call: &'static str,
+    offset: u64,
+    len: u64,
+    len_bytes: u64,
+) -> Outcome<()> {
     let end_bytes = offset.saturating_add(len);
     if end_bytes > len_bytes || offset.checked_add(len).is_none() {
         return Misuse::OutOfRange { end_bytes, len_bytes }.of(call);

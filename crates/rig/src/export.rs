@@ -8,7 +8,7 @@ use crate::allocation::{Allocation, Pin};
 use crate::bytes::HostBytes;
 use crate::claim::{Answer, Ask, Pass};
 use crate::entry;
-use crate::error::{Misuse, Result, check_range};
+use crate::error::{Misuse, Outcome, Result, check_range};
 use crate::timeline::Access;
 use crate::wait;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl Export {
 
     /// Returns where the bytes are, if no access that conflicts is running: of one thread, nothing
     /// can begin until it gives it up.
-    pub(crate) fn place(&self, call: &'static str, access: Access) -> Result<HostBytes> {
+    pub(crate) fn place(&self, call: &'static str, access: Access) -> Outcome<HostBytes> {
         entry::check(call)?;
         if access == Access::Write && self.record.is_read_only() {
             return Misuse::ReadOnly.of(call);
@@ -138,7 +138,7 @@ struct ExportClaim<'a> {
 }
 
 impl<'a> ExportClaim<'a> {
-    fn new(call: &'static str, record: &'a Arc<Allocation>, ask: Ask) -> Result<Self> {
+    fn new(call: &'static str, record: &'a Arc<Allocation>, ask: Ask) -> Outcome<Self> {
         match record.claims.ask(ask, Pass::Mixed) {
             Answer::Granted => Ok(Self { record, ask: Some(ask) }),
             // A free ended the buffers, and with them every access but those of exports.

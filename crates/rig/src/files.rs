@@ -8,7 +8,7 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::driver::{FileError, FileIo, FileMode, Region};
 use crate::entry;
-use crate::error::{Error, Result};
+use crate::error::{Failed, Outcome, Result};
 use crate::life;
 use crate::tick;
 use std::path::Path;
@@ -24,7 +24,8 @@ impl Device {
     /// - `Lost`: the device is lost.
     pub fn create_file(&self, path: impl AsRef<Path>, len: u64) -> Result<Buffer> {
         entry::check("create_file")?;
-        self.open_with_io(|io| Ok((io.create(path.as_ref(), len)?, len)), FileMode::ReadWrite)
+        let create = |io: &dyn FileIo| Ok((io.create(path.as_ref(), len)?, len));
+        Ok(self.open_with_io(create, FileMode::ReadWrite)?)
     }
 
     /// Opens a file that exists, and answers a buffer over its present length; read-only if it is
@@ -37,21 +38,20 @@ impl Device {
     /// - `Lost`: the device is lost.
     pub fn open_file(&self, path: impl AsRef<Path>, mode: FileMode) -> Result<Buffer> {
         entry::check("open_file")?;
-        self.open_with_io(|io| io.open(path.as_ref(), mode), mode)
+        Ok(self.open_with_io(|io| io.open(path.as_ref(), mode), mode)?)
     }
 
     fn open_with_io(
         &self,
         open: impl FnOnce(&dyn FileIo) -> std::result::Result<(Region, u64), FileError>,
         mode: FileMode,
-    ) -> Result<Buffer> {
+    ) -> Outcome<Buffer> {
         let owner = &self.owner;
         life::drain(owner);
         life::check_lost(owner)?;
         let call = life::InFlight::new(owner)?;
         let Some(io) = call.driver().file() else {
-            let why = Arc::from("this device has no files");
-            return Err(Error::Unsupported { device: Arc::clone(&owner.name), why });
+            return Err(Failed::unsupported(&owner.name, "this device has no files"));
         };
         let (region, len) = open(io).map_err(|error| file_error(owner, error))?;
         let record = Allocation::new(Parts {
@@ -68,17 +68,17 @@ impl Device {
 }
 
 /// Reads a file buffer's bytes from `offset` on.
-pub(crate) fn read_file(file: &Buffer, offset: u64, into: &mut [u8]) -> Result<()> {
+pub(crate) fn read_file(file: &Buffer, offset: u64, into: &mut [u8]) -> Outcome<()> {
     with_io(file, |io| io.read_at(file.at.region, file.offset() + offset, into))
 }
 
 /// Writes a file buffer's bytes from `offset` on.
-pub(crate) fn write_file(file: &Buffer, offset: u64, from: &[u8]) -> Result<()> {
+pub(crate) fn write_file(file: &Buffer, offset: u64, from: &[u8]) -> Outcome<()> {
     with_io(file, |io| io.write_at(file.at.region, file.offset() + offset, from))
 }
 
 /// Sets every byte of a file buffer.
-pub(crate) fn fill_file(file: &Buffer, byte: u8) -> Result<()> {
+pub(crate) fn fill_file(file: &Buffer, byte: u8) -> Outcome<()> {
     let chunk = vec![byte; file.len().min(FILL_BYTES) as usize];
     let mut offset = 0;
     while offset < file.len() {
@@ -92,7 +92,7 @@ pub(crate) fn fill_file(file: &Buffer, byte: u8) -> Result<()> {
 fn with_io(
     file: &Buffer,
     f: impl FnOnce(&dyn FileIo) -> std::result::Result<(), FileError>,
-) -> Result<()> {
+) -> Outcome<()> {
     let owner = &file.at.owner;
     let call = life::InFlight::new(owner)?;
     let io = call.driver().file().expect("a file's device has files");
@@ -100,9 +100,9 @@ fn with_io(
 }
 
 /// Turns a file's failure into the error to tell; only a fault loses the device (S1.11).
-fn file_error(owner: &Arc<Owner>, error: FileError) -> Error {
+fn file_error(owner: &Arc<Owner>, error: FileError) -> Failed {
     match error {
-        FileError::Failed(why) => Error::Unsupported { device: Arc::clone(&owner.name), why },
+        FileError::Failed(why) => Failed::unsupported(&owner.name, &why),
         FileError::Fault(fault) => life::fault(owner, &fault),
     }
 }

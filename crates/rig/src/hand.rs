@@ -14,7 +14,7 @@ use crate::buffer::Buffer;
 use crate::claim::{Answer, Ask, Pass};
 use crate::driver::{HandOver, Room, Work};
 use crate::entry;
-use crate::error::{Error, Misuse, Result};
+use crate::error::{Failed, Misuse, Outcome};
 use crate::hand::producers::Producers;
 use crate::life::{self, InFlight};
 use crate::profile::{self, Event, What};
@@ -129,7 +129,7 @@ impl<'a, T: Use> Job<'a, T> {
 /// `Lost`, `Unsupported` for wrapped memory that lacks something, `Misuse::Busy` beside a running
 /// closure, `Misuse::Dead`, `Misuse::Rejected`, `Misuse::TooLarge`, `OutOfMemory` where the driver
 /// has no room for what the work needs beside its buffers.
-pub(crate) async fn hand_over<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> Result<Point> {
+pub(crate) async fn hand_over<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> Outcome<Point> {
     let begun = profile::begin();
     check_wrapped(owner, job)?;
     let mut rounds = Vec::new();
@@ -158,7 +158,10 @@ pub(crate) async fn hand_over<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> R
 
 /// Hands work over if that waits for nothing; answers none, and did nothing, if it may. It waits
 /// for no other device's work, so it may where that has used the memory.
-pub(crate) fn hand_over_now<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> Result<Option<Point>> {
+pub(crate) fn hand_over_now<T: Use>(
+    owner: &Arc<Owner>,
+    job: &Job<'_, T>,
+) -> Outcome<Option<Point>> {
     let begun = profile::begin();
     check_wrapped(owner, job)?;
     life::check_lost(owner)?;
@@ -171,13 +174,13 @@ pub(crate) fn hand_over_now<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> Res
 }
 
 /// Refuses work that memory which the program brought cannot serve (S4.4).
-fn check_wrapped<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> Result<()> {
+fn check_wrapped<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> Outcome<()> {
     if !job.special.wrapped {
         return Ok(());
     }
     let lacks = InFlight::new(owner)?.driver().lacks(&job.work);
     match lacks {
-        Some(why) => Err(Error::Unsupported { device: Arc::clone(&owner.name), why }),
+        Some(why) => Err(Failed::unsupported(&owner.name, &why)),
         None => Ok(()),
     }
 }
@@ -205,7 +208,7 @@ fn in_turn<'a, T: Use>(
     job: &Job<'a, T>,
     queued: &Points,
     turn: Taken<'_>,
-) -> Result<Step<'a, T>> {
+) -> Outcome<Step<'a, T>> {
     // Lost meanwhile, a producer's point is no longer what was gathered.
     let Some(producers) = Producers::of(queued) else { return Ok(Step::Grew) };
     let held = match Held::take(owner, job)? {
@@ -236,7 +239,7 @@ fn end<T>(
     queued: &Points,
     point: Point,
     begun: Option<u64>,
-) -> Result<Point> {
+) -> Outcome<Point> {
     // ORDERING: the value stands before the look of `arm`, for the tick's second look.
     fence(Ordering::SeqCst);
     tick::arm(owner);
@@ -257,7 +260,7 @@ fn offer<'a, T: Use>(
     queued: &Points,
     producers: &Producers,
     held: &Held<'_, T>,
-) -> Result<Step<'a, T>> {
+) -> Outcome<Step<'a, T>> {
     let value = owner.track.submitted() + 1;
     if value > VALUE_MAX {
         life::lose(owner, &Arc::from("no values left"));
@@ -302,7 +305,7 @@ fn offer<'a, T: Use>(
 
 /// Takes the device along if a producer that its queue waits for was lost meanwhile, and the value
 /// has not run (S8.7).
-fn follow_losses(owner: &Arc<Owner>, queued: &Points, value: u64) -> Result<()> {
+fn follow_losses(owner: &Arc<Owner>, queued: &Points, value: u64) -> Outcome<()> {
     for point in queued {
         if matches!(point.fate(), Fate::Undone | Fate::Dropped) {
             life::look(owner);
@@ -321,7 +324,7 @@ type Points = SmallVec<[Point; 4]>;
 
 /// Gathers the unreached foreign points that the work follows, the greatest of each device; tells
 /// losses.
-fn gather<T: Use>(owner: &Owner, job: &Job<'_, T>) -> Result<Points> {
+fn gather<T: Use>(owner: &Owner, job: &Job<'_, T>) -> Outcome<Points> {
     let mut points = Points::new();
     for touch in job.touches {
         let stamps = &touch.at().stamps;
@@ -353,7 +356,7 @@ fn keep_greatest(points: &mut Points, point: Point) {
 
 /// Splits the points into those that the queue waits for, which are committed and answered, and
 /// those that the host waits for now (S8.3).
-async fn wait_or_queue(owner: &Arc<Owner>, points: &Points) -> Result<Points> {
+async fn wait_or_queue(owner: &Arc<Owner>, points: &Points) -> Outcome<Points> {
     let mut queued = Points::new();
     let waits_max = usize::try_from(owner.facts.waits_max).unwrap_or(0);
     for point in points {
@@ -370,7 +373,7 @@ async fn wait_or_queue(owner: &Arc<Owner>, points: &Points) -> Result<Points> {
 }
 
 /// Whether a device's queues can wait for points of another, which is not lost.
-fn understands(owner: &Arc<Owner>, producer: &Arc<Owner>) -> Result<bool> {
+fn understands(owner: &Arc<Owner>, producer: &Arc<Owner>) -> Outcome<bool> {
     let call = InFlight::new(owner)?;
     let other = InFlight::new(producer);
     Ok(other.is_ok_and(|other| call.driver().understands(&**other.driver())))
@@ -401,7 +404,7 @@ struct Held<'a, T: Use> {
 
 impl<'a, T: Use> Held<'a, T> {
     /// Takes all claims, or none and the touch that has to be waited for.
-    fn take(owner: &Owner, job: &Job<'a, T>) -> Result<std::result::Result<Self, &'a T>> {
+    fn take(owner: &Owner, job: &Job<'a, T>) -> Outcome<std::result::Result<Self, &'a T>> {
         let mut follows_others = !job.waits.is_empty();
         for (index, touch) in job.touches.iter().enumerate() {
             let at: &Allocation = touch.at();

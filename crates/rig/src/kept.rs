@@ -8,7 +8,7 @@ use crate::buffer::Buffer;
 use crate::claim::{Answer, Ask, Pass};
 use crate::driver::Access;
 use crate::entry;
-use crate::error::{Misuse, Result};
+use crate::error::{Misuse, Outcome, Result};
 use crate::sync::{AtomicBool, Mutex, Ordering};
 use crate::wait;
 use std::sync::Arc;
@@ -151,7 +151,7 @@ impl Claims {
     }
 
     /// Claims everything, until [`Claims::end`].
-    pub(crate) fn begin(reads: &[&Buffer], donations: &[&[&Buffer]]) -> Result<Self> {
+    pub(crate) fn begin(reads: &[&Buffer], donations: &[&[&Buffer]]) -> Outcome<Self> {
         entry::check(CALL)?;
         check_overlaps(reads, donations)?;
         let all = || reads.iter().chain(donations.iter().copied().flatten());
@@ -179,7 +179,7 @@ impl Claims {
     }
 
     /// Claims a buffer's memory for reading, once an allocation.
-    fn claim(&self, buffer: &Buffer) -> Result<()> {
+    fn claim(&self, buffer: &Buffer) -> Outcome<()> {
         let mut held = self.inner.held.lock();
         if held.iter().any(|held| Arc::ptr_eq(held.at.record(), buffer.at.record())) {
             return Ok(());
@@ -273,7 +273,7 @@ impl Claims {
 
     /// Makes a record dead and its memory a new one's, under the same claim; none while a
     /// hand-over is in progress. The lock on what is held keeps the end of the claims away.
-    fn take_over(&self, record: &Arc<Allocation>, why: &str) -> Result<Option<Ref>> {
+    fn take_over(&self, record: &Arc<Allocation>, why: &str) -> Outcome<Option<Ref>> {
         let mut held = self.inner.held.lock();
         let Some(held) = held.iter_mut().find(|held| Arc::ptr_eq(held.at.record(), record)) else {
             return Misuse::ClaimsEnded.of("consume");
@@ -328,7 +328,7 @@ impl std::fmt::Debug for Claims {
     }
 }
 
-fn check_overlaps(reads: &[&Buffer], donations: &[&[&Buffer]]) -> Result<()> {
+fn check_overlaps(reads: &[&Buffer], donations: &[&[&Buffer]]) -> Outcome<()> {
     let donated: Vec<&Buffer> = donations.iter().copied().flatten().copied().collect();
     for (at, buffer) in donated.iter().enumerate() {
         let others = reads.iter().copied().chain(donated[at + 1..].iter().copied());

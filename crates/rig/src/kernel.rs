@@ -10,7 +10,7 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::driver::{Access, Code, Driver, Kind, Load, Op, Part, Span, Work};
 use crate::entry;
-use crate::error::{Error, Misuse, Result};
+use crate::error::{Failed, Misuse, Outcome, Result};
 use crate::hand::{Job, Touch, hand_over};
 use crate::life;
 use crate::reclaim::{self, Want};
@@ -84,8 +84,7 @@ impl Device {
         entry::check(CALL)?;
         let owner = &self.owner;
         if !owner.has_timeline() {
-            let why = Arc::from("this device runs no code");
-            return Err(Error::Unsupported { device: Arc::clone(&owner.name), why });
+            return Err(Failed::unsupported(&owner.name, "this device runs no code").into());
         }
         life::drain(owner);
         life::check_lost(owner)?;
@@ -104,7 +103,7 @@ impl Device {
 
 /// Waits for the driver's verdict; answers the kernel, which is unloaded with its `Keep`, and the
 /// bytes its code needs.
-async fn loaded(owner: &Arc<Owner>, mut answer: Load) -> Result<(Keep, u64)> {
+async fn loaded(owner: &Arc<Owner>, mut answer: Load) -> Outcome<(Keep, u64)> {
     let mut keep: Option<Keep> = None;
     let made = |kernel| Keep::new(owner, Made::Kernel(kernel));
     loop {
@@ -129,7 +128,7 @@ async fn load_into_memory(
     kernel: u64,
     len: u64,
     label: &Arc<str>,
-) -> Result<Buffer> {
+) -> Outcome<Buffer> {
     let tag = Tag { label: Some(Arc::clone(label)), site: None };
     let at = reclaim::create(owner, Want { kind: Kind::Device, len, tag }).await?;
     let buffer = Buffer::whole(at, len);

@@ -14,7 +14,7 @@ use crate::allocation::owner::Owner;
 use crate::budget::Where;
 use crate::drain::{self, After};
 use crate::driver::{Driver, Fault, Stopped};
-use crate::error::{Error, Misuse, Result};
+use crate::error::{Error, Failed, Misuse, Outcome};
 use crate::gate::Duty;
 use crate::global::Global;
 use crate::profile::{self, Event, What};
@@ -49,7 +49,7 @@ pub(crate) struct InFlight<'a> {
 
 impl<'a> InFlight<'a> {
     /// Enters the gate, or tells the loss.
-    pub(crate) fn new(owner: &'a Arc<Owner>) -> Result<Self> {
+    pub(crate) fn new(owner: &'a Arc<Owner>) -> Outcome<Self> {
         if owner.gate.enter() { Ok(Self { owner }) } else { Err(lost(owner)) }
     }
 
@@ -69,26 +69,26 @@ impl Drop for InFlight<'_> {
 
 /// Returns the error of a lost device.
 #[cold]
-pub(crate) fn lost(owner: &Owner) -> Error {
+pub(crate) fn lost(owner: &Owner) -> Failed {
     let why = owner.track.why().unwrap_or_else(|| Arc::from("lost"));
-    Error::Lost { device: Arc::clone(&owner.name), why }
+    Failed::from(Error::Lost { device: Arc::clone(&owner.name), why })
 }
 
 /// Returns the error of a point whose device was lost before it was reached.
-pub(crate) fn lost_point(point: Point) -> Error {
+pub(crate) fn lost_point(point: Point) -> Failed {
     lost_id(point.device_id())
 }
 
 /// Returns the error of a device that is gone.
-pub(crate) fn lost_id(id: DeviceId) -> Error {
+pub(crate) fn lost_id(id: DeviceId) -> Failed {
     let track = track(id);
     let why = track.why().unwrap_or_else(|| Arc::from("lost"));
-    Error::Lost { device: track.name(), why }
+    Failed::from(Error::Lost { device: track.name(), why })
 }
 
 /// Tells the loss of a lost device.
 #[inline]
-pub(crate) fn check_lost(owner: &Owner) -> Result<()> {
+pub(crate) fn check_lost(owner: &Owner) -> Outcome<()> {
     if owner.track.is_lost() { Err(lost(owner)) } else { Ok(()) }
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn look_at(point: Point) -> Fate {
 }
 
 /// Turns a driver's fault into the loss of its device, and answers the error to tell.
-pub(crate) fn fault(owner: &Arc<Owner>, fault: &Fault) -> Error {
+pub(crate) fn fault(owner: &Arc<Owner>, fault: &Fault) -> Failed {
     lose(owner, &fault.0);
     lost(owner)
 }
@@ -430,7 +430,7 @@ pub(crate) fn named(name: &str) -> Option<DeviceId> {
 }
 
 /// Checks that a wait point was assigned; no device assigns value 0.
-pub(crate) fn check_submitted(call: &'static str, point: Point) -> Result<()> {
+pub(crate) fn check_submitted(call: &'static str, point: Point) -> Outcome<()> {
     let submitted = track(point.device_id()).submitted();
     if point.value() == 0 || point.value() > submitted {
         return Misuse::NotSubmitted { value: point.value(), submitted }.of(call);

@@ -11,7 +11,7 @@ use crate::cache::Options as CacheOptions;
 use crate::draining::Draining;
 use crate::driver::{Driver, Facts, Fault, Op, Part, Refusal};
 use crate::drivers::host;
-use crate::error::{Error, Misuse, Result};
+use crate::error::{Failed, Misuse, Outcome};
 use crate::gate::Gate;
 use crate::global::Global;
 use crate::life;
@@ -75,11 +75,11 @@ struct Shared {
 
 enum State {
     Running(Opening),
-    Done(Result<Arc<Owner>>),
+    Done(Outcome<Arc<Owner>>),
 }
 
 /// Opens a device, or answers the one that has the name.
-pub(crate) async fn open(name: &str, opener: Opener, options: CacheOptions) -> Result<Arc<Owner>> {
+pub(crate) async fn open(name: &str, opener: Opener, options: CacheOptions) -> Outcome<Arc<Owner>> {
     if OPENED_HERE.with_borrow(|names| names.iter().any(|known| &**known == name)) {
         return Misuse::Reentrant { inside: "the opener of this name" }.of("open");
     }
@@ -106,9 +106,8 @@ enum Found {
     Opening(Arc<Shared>),
 }
 
-fn find_or_start(name: &str, opener: Opener) -> Result<Found> {
-    let unsupported =
-        |why: &str| Err(Error::Unsupported { device: Arc::from(name), why: Arc::from(why) });
+fn find_or_start(name: &str, opener: Opener) -> Outcome<Found> {
+    let unsupported = |why: &str| Err(Failed::unsupported(name, why));
     let taken = |driver: &'static str| Misuse::NameTaken { driver }.of("open");
     if let Some(why) = life::failed() {
         return unsupported(&format!("everything failed: {why}"));
@@ -160,7 +159,7 @@ fn poll_shared(
     shared: &Arc<Shared>,
     options: CacheOptions,
     cx: &mut Context<'_>,
-) -> Poll<Result<Arc<Owner>>> {
+) -> Poll<Outcome<Arc<Owner>>> {
     shared.waiters.register(cx.waker());
     let Some(mut state) = shared.state.try_lock() else { return Poll::Pending };
     let answer = match &mut *state {
@@ -193,16 +192,16 @@ fn poll_shared(
     Poll::Ready(answer)
 }
 
-fn refused(name: &Arc<str>, why: &str) -> Error {
-    Error::Unsupported { device: Arc::clone(name), why: Arc::from(why) }
+fn refused(name: &str, why: &str) -> Failed {
+    Failed::unsupported(name, why)
 }
 
-fn lost_opening(name: &Arc<str>, fault: &Fault) -> Error {
+fn lost_opening(name: &Arc<str>, fault: &Fault) -> Failed {
     refused(name, &format!("lost while it opened: {}", fault.0))
 }
 
 /// Makes the device of a driver, unless its facts do not hold or it is lost already.
-fn start(name: &Arc<str>, driver: Arc<dyn Driver>, options: CacheOptions) -> Result<Arc<Owner>> {
+fn start(name: &Arc<str>, driver: Arc<dyn Driver>, options: CacheOptions) -> Outcome<Arc<Owner>> {
     let facts = driver.facts();
     check_facts(&facts)?;
     check_copies(name, &driver, &facts)?;
@@ -222,7 +221,7 @@ fn start(name: &Arc<str>, driver: Arc<dyn Driver>, options: CacheOptions) -> Res
     Ok(owner)
 }
 
-fn check_facts(facts: &Facts) -> Result<()> {
+fn check_facts(facts: &Facts) -> Outcome<()> {
     let zero = |what: &'static str| Misuse::Zero { what }.of("open");
     if facts.hang_ms == Some(0) {
         return zero("the hang bound");
@@ -240,7 +239,7 @@ fn check_facts(facts: &Facts) -> Result<()> {
 }
 
 /// Asks each queue that claims copies to prepare one (S1.8).
-fn check_copies(name: &Arc<str>, driver: &Arc<dyn Driver>, facts: &Facts) -> Result<()> {
+fn check_copies(name: &Arc<str>, driver: &Arc<dyn Driver>, facts: &Facts) -> Outcome<()> {
     let queues = facts.queues.iter().enumerate().filter(|(_, queue)| queue.copies);
     for (queue, _) in queues {
         let op = Op::Copy { src: 0, dst: 1 };
@@ -256,7 +255,7 @@ fn check_copies(name: &Arc<str>, driver: &Arc<dyn Driver>, facts: &Facts) -> Res
     Ok(())
 }
 
-fn next_id(name: &Arc<str>) -> Result<DeviceId> {
+fn next_id(name: &Arc<str>) -> Outcome<DeviceId> {
     let next = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| {
         (next <= u32::from(u16::MAX)).then_some(next + 1)
     });

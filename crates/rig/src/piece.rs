@@ -8,7 +8,7 @@ use crate::allocation::owner::Owner;
 use crate::buffer::Buffer;
 use crate::bytes::HostBytes;
 use crate::driver::{Access, Op, Part, Span, Work};
-use crate::error::{Error, Result};
+use crate::error::{Failed, Outcome};
 use crate::files::{read_file, write_file};
 use crate::hand::{Job, Touch, hand_over, merge};
 use crate::open::host_owner;
@@ -27,7 +27,7 @@ pub(crate) enum Source<'a> {
 
 impl Source<'_> {
     /// Moves a piece into a half.
-    async fn move_into(&self, offset: u64, into: HostBytes) -> Result<()> {
+    async fn move_into(&self, offset: u64, into: HostBytes) -> Outcome<()> {
         let len = into.len_bytes();
         match self {
             Self::Slice(from) => {
@@ -63,7 +63,7 @@ pub(crate) enum Sink<'a> {
 
 impl Sink<'_> {
     /// Moves a piece out of a half.
-    async fn move_from(&mut self, offset: u64, from: HostBytes) -> Result<()> {
+    async fn move_from(&mut self, offset: u64, from: HostBytes) -> Outcome<()> {
         let len = from.len_bytes();
         match self {
             Self::Slice(into) => {
@@ -88,25 +88,25 @@ impl Sink<'_> {
 /// Takes the lane's next half once `by`, which fills it, may: the host, or the device itself. The
 /// host waits for what others left on it, so that no other device's loss reaches this copy: a half
 /// that meets one is replaced (S7.9).
-pub(crate) async fn take_half(device: &Arc<Owner>, lane: &mut Lane, by: DeviceId) -> Result<Half> {
+pub(crate) async fn take_half(device: &Arc<Owner>, lane: &mut Lane, by: DeviceId) -> Outcome<Half> {
     // What the device fills is read by the host.
     let host = if by == DeviceId::HOST { Access::Write } else { Access::Read };
     loop {
         let half = staging::take(device, lane, host).await?;
         match wait::follow_by(&half.at.stamps, Access::Write, by).await {
-            Err(Error::Lost { .. }) if half.is_spoiled() => {}
+            Err(failed) if failed.is_lost() && half.is_spoiled() => {}
             ready => return ready.map(|()| half),
         }
     }
 }
 
 /// Returns the first `len` bytes of a half, for the host to do as it says.
-async fn half_bytes(half: &Half, len: u64, access: Access) -> Result<HostBytes> {
+async fn half_bytes(half: &Half, len: u64, access: Access) -> Outcome<HostBytes> {
     Ok(own_bytes(&half.at, access).await?.range(0, len))
 }
 
 /// The host moves each piece into a half, the device on from there; the last leg is waited for.
-pub(crate) async fn staged_in(src: &Source<'_>, dst: &Buffer) -> Result<()> {
+pub(crate) async fn staged_in(src: &Source<'_>, dst: &Buffer) -> Outcome<()> {
     let device = &dst.at.owner;
     let mut lane = Lane::default();
     let (mut offset, mut last) = (0, None);
@@ -132,7 +132,7 @@ async fn leg_in(
     dst: &Buffer,
     offset: u64,
     len: u64,
-) -> Result<Point> {
+) -> Outcome<Point> {
     let started = profile::begin();
     let from = half.span(len, Access::Read);
     let to = part_of(dst, offset, len, Access::Write);
@@ -159,7 +159,7 @@ struct Leg {
 }
 
 /// The device moves each piece into a half, the host on from there; the next leg runs meanwhile.
-pub(crate) async fn staged_out(src: &Buffer, dst: &mut Sink<'_>) -> Result<()> {
+pub(crate) async fn staged_out(src: &Buffer, dst: &mut Sink<'_>) -> Outcome<()> {
     let device = &src.at.owner;
     let mut lane = Lane::default();
     let mut offset = 0;
@@ -189,7 +189,7 @@ async fn leg_out(
     lane: &mut Lane,
     offset: u64,
     len_max: u64,
-) -> Result<Leg> {
+) -> Outcome<Leg> {
     let half = take_half(device, lane, device.id).await?;
     let started = profile::begin();
     let len_max = len_max.min(half.len()).min(staging::piece_bytes(device));
@@ -206,7 +206,7 @@ async fn leg_out(
 }
 
 /// One device moves each piece into a half, another on from there; the last leg is waited for.
-pub(crate) async fn staged_through(src: &Buffer, dst: &Buffer) -> Result<()> {
+pub(crate) async fn staged_through(src: &Buffer, dst: &Buffer) -> Outcome<()> {
     let (from, to) = (&src.at.owner, &dst.at.owner);
     let (mut out, mut inward) = (Lane::default(), Lane::default());
     let (mut offset, mut last) = (0, None);
@@ -226,7 +226,7 @@ pub(crate) async fn staged_through(src: &Buffer, dst: &Buffer) -> Result<()> {
     }
 }
 
-async fn through_half(to: &Arc<Owner>, leg: &Leg, span: Span, dst: &Buffer) -> Result<Point> {
+async fn through_half(to: &Arc<Owner>, leg: &Leg, span: Span, dst: &Buffer) -> Outcome<Point> {
     let started = profile::begin();
     let target = part_of(dst, leg.offset, leg.len, Access::Write);
     let touches = [
@@ -245,7 +245,7 @@ async fn between_halves(
     leg: &Leg,
     dst: &Buffer,
     lane: &mut Lane,
-) -> Result<Point> {
+) -> Outcome<Point> {
     wait::finish(from, leg.point.value(), "copy").await?;
     let (mut done, mut last) = (0, leg.point);
     while done < leg.len {
@@ -263,7 +263,7 @@ async fn between_halves(
 }
 
 /// The host reads each piece into a half, and writes it from there.
-pub(crate) async fn file_to_file(src: &Buffer, dst: &Buffer, len: u64) -> Result<()> {
+pub(crate) async fn file_to_file(src: &Buffer, dst: &Buffer, len: u64) -> Outcome<()> {
     let host = host_owner();
     let mut lane = Lane::default();
     let mut offset = 0;
@@ -284,10 +284,9 @@ pub(crate) async fn device_copy(
     from: Span,
     to: Span,
     touches: &[Touch<'_>],
-) -> Result<Point> {
+) -> Outcome<Point> {
     let Some(queue) = device.copy_queue else {
-        let why = Arc::from("this device runs no copies");
-        return Err(Error::Unsupported { device: Arc::clone(&device.name), why });
+        return Err(Failed::unsupported(&device.name, "this device runs no copies"));
     };
     let parts = [Part { queue, after: Vec::new(), op: Op::Copy { src: 0, dst: 1 } }];
     let work = Work { prepared: None, parts: &parts, spans: &[from, to] };

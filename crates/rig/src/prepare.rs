@@ -9,7 +9,7 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::driver::{Access, Native, Op, Part, Queue, Refusal, Span};
 use crate::entry;
-use crate::error::{Error, Misuse, Result};
+use crate::error::{Failed, Misuse, Outcome, Result};
 use crate::hand::{Fixed, Special, Touch, merge};
 use crate::kernel::{Kernel, Loaded};
 use crate::life;
@@ -286,8 +286,7 @@ impl Builder {
         entry::check(CALL)?;
         let owner = Arc::clone(&self.device.owner);
         if !owner.has_timeline() {
-            let why = Arc::from("this device takes no submissions");
-            return Err(Error::Unsupported { device: Arc::clone(&owner.name), why });
+            return Err(Failed::unsupported(&owner.name, "this device takes no submissions").into());
         }
         if let Some(wrong) = &self.wrong {
             return wrong.clone().of(CALL);
@@ -313,7 +312,7 @@ impl Builder {
                 buffer.check_devices()?;
             }
         }
-        self.finish(owner)
+        Ok(self.finish(owner)?)
     }
 
     fn run_indices(&self) -> impl Iterator<Item = usize> {
@@ -331,7 +330,7 @@ impl Builder {
         })
     }
 
-    fn check_part(&self, owner: &Owner, index: usize, draft: &Draft) -> Result<()> {
+    fn check_part(&self, owner: &Owner, index: usize, draft: &Draft) -> Outcome<()> {
         if let Some(after) = draft.after.iter().find(|after| **after >= index) {
             return Misuse::After { part: index as u64, after: *after as u64 }.of(CALL);
         }
@@ -365,7 +364,7 @@ impl Builder {
         }
     }
 
-    fn finish(self, owner: Arc<Owner>) -> Result<Prepared> {
+    fn finish(self, owner: Arc<Owner>) -> Outcome<Prepared> {
         let mut runs: Vec<Access> = Vec::new();
         let mut slots = Vec::new();
         for (named, access) in &self.named {
@@ -398,7 +397,7 @@ impl Builder {
         let parts: Vec<_> = self.drafts.into_iter().map(|draft| draft.into_part(queues)).collect();
         let prepared = life::InFlight::new(&owner)?.driver().prepare(&parts);
         let number = prepared.map_err(|refusal| match refusal {
-            Refusal::Rejected(why) => Error::Misuse { call: CALL, what: Misuse::Rejected { why } },
+            Refusal::Rejected(why) => Failed::misuse(CALL, Misuse::Rejected { why }),
             Refusal::Fault(fault) => life::fault(&owner, &fault),
         })?;
         let keep = Keep::new(&owner, Made::Prepared(number));
@@ -450,7 +449,7 @@ pub(crate) fn span_of(buffer: &Buffer, access: Access) -> Span {
 pub(crate) fn check_usable<'a>(
     call: &'static str,
     named: impl Iterator<Item = (&'a Buffer, Access)> + Clone,
-) -> Result<()> {
+) -> Outcome<()> {
     for (buffer, _) in named.clone() {
         buffer.check_live(call)?;
     }
@@ -459,7 +458,7 @@ pub(crate) fn check_usable<'a>(
 }
 
 /// Checks that a buffer, or code, is on the device that the work is for.
-pub(crate) fn check_on(call: &'static str, owner: &Owner, found: &Owner) -> Result<()> {
+pub(crate) fn check_on(call: &'static str, owner: &Owner, found: &Owner) -> Outcome<()> {
     if owner.id == found.id {
         return Ok(());
     }
@@ -468,7 +467,7 @@ pub(crate) fn check_on(call: &'static str, owner: &Owner, found: &Owner) -> Resu
 }
 
 /// Checks the two sides of a copy part.
-pub(crate) fn check_copy(call: &'static str, src: &Buffer, dst: &Buffer) -> Result<()> {
+pub(crate) fn check_copy(call: &'static str, src: &Buffer, dst: &Buffer) -> Outcome<()> {
     if src.len() != dst.len() {
         let what = Misuse::LengthsDiffer { src_bytes: src.len(), dst_bytes: dst.len() };
         return what.of(call);
@@ -484,7 +483,7 @@ pub(crate) fn check_args(
     call: &'static str,
     args: &[u8],
     in_memory: Option<&Buffer>,
-) -> Result<()> {
+) -> Outcome<()> {
     let bytes = (args.len() as u64).saturating_add(in_memory.map_or(0, Buffer::len));
     let addressed = in_memory.is_none_or(|buffer| buffer.at.is_addressed());
     if bytes > ARGS_MAX || !addressed {

@@ -22,7 +22,7 @@ use crate::cache::Class;
 use crate::drain::{self, kind_index, with_payer};
 use crate::driver::{Alloc, Ask, Kind, Region};
 use crate::entry;
-use crate::error::Result;
+use crate::error::Outcome;
 use crate::life;
 use crate::reclaim::plan::{Plan, Shape, budget_of, check, payer_of, plan};
 use crate::reclaim::round::reclaim;
@@ -58,7 +58,7 @@ pub(crate) struct Left {
 }
 
 /// Makes memory, reclaiming before it fails (S10.5, S10.8).
-pub(crate) async fn create(owner: &Arc<Owner>, want: Want) -> Result<Ref> {
+pub(crate) async fn create(owner: &Arc<Owner>, want: Want) -> Outcome<Ref> {
     match first(owner, want)? {
         First::Made(made) => Ok(made),
         First::Left(left) => climb(owner, left).await,
@@ -66,7 +66,7 @@ pub(crate) async fn create(owner: &Arc<Owner>, want: Want) -> Result<Ref> {
 }
 
 /// Tries and reclaims until a buffer's memory is there (S10.8).
-pub(crate) async fn climb(owner: &Arc<Owner>, left: Left) -> Result<Ref> {
+pub(crate) async fn climb(owner: &Arc<Owner>, left: Left) -> Outcome<Ref> {
     let Left { plan, tag } = left;
     let made = climb_plan(owner, &plan, &tag).await?;
     tick::arm(owner);
@@ -74,7 +74,7 @@ pub(crate) async fn climb(owner: &Arc<Owner>, left: Left) -> Result<Ref> {
 }
 
 /// Makes a staging half's memory, charged to the host, by the same tries and rounds (S7.6).
-pub(crate) async fn create_half(owner: &Arc<Owner>, len: u64) -> Result<Ref> {
+pub(crate) async fn create_half(owner: &Arc<Owner>, len: u64) -> Outcome<Ref> {
     let kind = if owner.is_host() { Kind::Device } else { Kind::Transfer };
     let plan = Plan { kind, len, grained: len, shape: Shape::Half };
     life::drain(payer_of(owner, &plan));
@@ -85,7 +85,7 @@ pub(crate) async fn create_half(owner: &Arc<Owner>, len: u64) -> Result<Ref> {
 
 /// Makes sure that the driver has what the host's access of a half needs, by the same rounds where
 /// it has no room (S7.6).
-pub(crate) async fn ready_half(at: &Ref, access: Access) -> Result<()> {
+pub(crate) async fn ready_half(at: &Ref, access: Access) -> Outcome<()> {
     let (owner, region, len) = (&at.owner, at.region, at.len());
     let mut rounds = Vec::new();
     loop {
@@ -107,13 +107,13 @@ pub(crate) async fn make_room(
     owner: &Arc<Owner>,
     asked_bytes: u64,
     rounds: &mut Vec<Round>,
-) -> Result<()> {
+) -> Outcome<()> {
     let (kind, len) = (Kind::Device, asked_bytes);
     next_round(owner, &Plan { kind, len, grained: len, shape: Shape::Small }, rounds).await
 }
 
 /// Runs the next round after the driver had no room; after the last one that is `OutOfMemory`.
-async fn next_round(owner: &Arc<Owner>, plan: &Plan, rounds: &mut Vec<Round>) -> Result<()> {
+async fn next_round(owner: &Arc<Owner>, plan: &Plan, rounds: &mut Vec<Round>) -> Outcome<()> {
     if let Some(round) = rounds.last_mut() {
         note_kept(owner, plan, round);
     }
@@ -130,7 +130,7 @@ fn note_kept(owner: &Arc<Owner>, plan: &Plan, round: &mut Round) {
     round.kept = survey(payer_of(owner, plan));
 }
 
-async fn climb_plan(owner: &Arc<Owner>, plan: &Plan, tag: &Tag) -> Result<Ref> {
+async fn climb_plan(owner: &Arc<Owner>, plan: &Plan, tag: &Tag) -> Outcome<Ref> {
     if plan.bytes() > budget_of(owner, plan) {
         return Err(out_of_memory(owner, plan, Vec::new(), false));
     }
@@ -145,7 +145,7 @@ async fn climb_plan(owner: &Arc<Owner>, plan: &Plan, tag: &Tag) -> Result<Ref> {
     made
 }
 
-async fn in_rounds(owner: &Arc<Owner>, plan: &Plan, tag: &Tag, mut lack: Lack) -> Result<Ref> {
+async fn in_rounds(owner: &Arc<Owner>, plan: &Plan, tag: &Tag, mut lack: Lack) -> Outcome<Ref> {
     let mut rounds = Vec::new();
     for number in 1..=ROUNDS {
         let mut round = reclaim(owner, plan, number, lack).await;
@@ -162,7 +162,7 @@ async fn in_rounds(owner: &Arc<Owner>, plan: &Plan, tag: &Tag, mut lack: Lack) -
 }
 
 /// Makes a buffer's memory by try 1 alone; never waits (S10.12).
-pub(crate) fn create_now(owner: &Arc<Owner>, left: Left) -> Result<Ref> {
+pub(crate) fn create_now(owner: &Arc<Owner>, left: Left) -> Outcome<Ref> {
     let Left { plan, tag } = left;
     if plan.bytes() <= budget_of(owner, &plan)
         && let Some(made) = attempt_now(owner, &plan, &tag)?
@@ -175,7 +175,7 @@ pub(crate) fn create_now(owner: &Arc<Owner>, left: Left) -> Result<Ref> {
 
 /// Does what comes before the first try, in the order of S10.5, and looks into the asked bin.
 #[inline]
-pub(crate) fn first(owner: &Arc<Owner>, want: Want) -> Result<First> {
+pub(crate) fn first(owner: &Arc<Owner>, want: Want) -> Outcome<First> {
     let kind = check(owner, &want)?;
     life::drain(owner);
     if kind == Kind::Pinned {
@@ -316,7 +316,7 @@ async fn attempt(
     plan: &Plan,
     nth: Try,
     tag: &Tag,
-) -> Result<std::result::Result<Ref, Lack>> {
+) -> Outcome<std::result::Result<Ref, Lack>> {
     let class = match take(owner, plan, nth) {
         Taken::Room(class) => class,
         Taken::Cached(record) => return Ok(Ok(serve(record, plan.len, tag.clone()))),
@@ -337,7 +337,7 @@ async fn attempt(
 }
 
 /// Try 1 without waiting: a driver's later verdict is its buffer's affair.
-fn attempt_now(owner: &Arc<Owner>, plan: &Plan, tag: &Tag) -> Result<Option<Ref>> {
+fn attempt_now(owner: &Arc<Owner>, plan: &Plan, tag: &Tag) -> Outcome<Option<Ref>> {
     let class = match take(owner, plan, Try::First) {
         Taken::Room(class) => class,
         Taken::Cached(record) => return Ok(Some(serve(record, plan.len, tag.clone()))),
@@ -364,7 +364,7 @@ fn serve(record: Arc<Allocation>, len: u64, tag: Tag) -> Ref {
 
 /// Waits for the driver's verdict on a region that it handed out ahead of it; a refused region is
 /// gone.
-async fn verdict(owner: &Arc<Owner>, region: Region) -> Result<bool> {
+async fn verdict(owner: &Arc<Owner>, region: Region) -> Outcome<bool> {
     let answer = wait::answer(owner, |driver, waker| driver.poll_alloc(region, waker)).await?;
     match answer {
         Alloc::Ready(_) | Alloc::Pending(_) => Ok(true),
@@ -400,7 +400,7 @@ struct Reserved<'a> {
 }
 
 impl Reserved<'_> {
-    fn ask(&mut self) -> Result<Alloc> {
+    fn ask(&mut self) -> Outcome<Alloc> {
         if let Shape::Pool(_) = self.plan.shape {
             let bytes = self.class.bytes();
             life::with_after(|after| drain::make_way(self.owner, bytes, after));

@@ -11,7 +11,7 @@ use crate::allocation::owner::Owner;
 use crate::buffer::Buffer;
 use crate::bytes::HostBytes;
 use crate::driver::{Access, Span};
-use crate::error::Result;
+use crate::error::Outcome;
 use crate::global::Global;
 use crate::hand::Touch;
 use crate::piece::{Sink, Source, device_copy, note, part_of, staged_in, staged_out, take_half};
@@ -26,7 +26,7 @@ use std::sync::{Arc, Weak};
 use std::task::Poll;
 
 /// Copies out like [`staged_out`]; small copies share a half.
-pub(crate) async fn shared_out(src: &Buffer, dst: &mut Sink<'_>) -> Result<()> {
+pub(crate) async fn shared_out(src: &Buffer, dst: &mut Sink<'_>) -> Outcome<()> {
     let device = &src.at.owner;
     if !is_small(device, src.len()) || matches!(dst, Sink::File(_)) {
         return staged_out(src, dst).await;
@@ -56,7 +56,7 @@ pub(crate) async fn shared_out(src: &Buffer, dst: &mut Sink<'_>) -> Result<()> {
 }
 
 /// Copies in like [`staged_in`]; small copies share a half.
-pub(crate) async fn shared_in(src: &Source<'_>, dst: &Buffer) -> Result<()> {
+pub(crate) async fn shared_in(src: &Source<'_>, dst: &Buffer) -> Outcome<()> {
     let device = &dst.at.owner;
     if !is_small(device, dst.len()) || matches!(src, Source::File(_)) {
         return staged_in(src, dst).await;
@@ -127,7 +127,7 @@ impl Part {
     }
 
     /// Returns the bytes, which are the caller's until it waits.
-    async fn bytes(&self, access: Access) -> Result<HostBytes> {
+    async fn bytes(&self, access: Access) -> Outcome<HostBytes> {
         let bytes = match self.mapped(access)? {
             Poll::Ready(bytes) => bytes,
             Poll::Pending => own_bytes(&self.shared.half.at, access).await?,
@@ -136,7 +136,7 @@ impl Part {
     }
 
     /// Returns the bytes of the whole half if they are mapped, which wakes nobody.
-    fn mapped(&self, access: Access) -> Result<Poll<HostBytes>> {
+    fn mapped(&self, access: Access) -> Outcome<Poll<HostBytes>> {
         let half = &self.shared.half.at;
         half.bytes.map_or_else(|| poll_map(half, access), |bytes| Ok(Poll::Ready(bytes)))
     }
@@ -147,7 +147,7 @@ impl Part {
         side: Claimed<'_>,
         access: Access,
         f: impl Fn(HostBytes, HostBytes),
-    ) -> Result<()> {
+    ) -> Outcome<()> {
         loop {
             self.bytes(access).await?;
             let _held = claim_host("copy", &[side]).await?;
@@ -164,7 +164,7 @@ fn is_small(device: &Owner, len: u64) -> bool {
 }
 
 /// Joins those whose half has room, or takes a half for those that follow.
-async fn join(device: &Arc<Owner>, len: u64, by: DeviceId) -> Result<Part> {
+async fn join(device: &Arc<Owner>, len: u64, by: DeviceId) -> Outcome<Part> {
     let mut lane = Lane::default();
     let mut taken = pin!(take_half(device, &mut lane, by));
     poll_fn(|cx| {

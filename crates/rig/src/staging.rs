@@ -14,7 +14,7 @@ use crate::buffer::{Stamps, stamps_now};
 use crate::bytes::page_bytes;
 use crate::device::Device;
 use crate::driver::{Access, Span};
-use crate::error::Result;
+use crate::error::Outcome;
 use crate::global::Global;
 use crate::life;
 use crate::open::host_owner;
@@ -109,7 +109,7 @@ impl Device {
 /// a transient one of at most 1 MiB, so that a future nobody polls starves no copy (S7.8). A device
 /// that does not map a host half copies through its own, made ready for what the host does with
 /// it.
-pub(crate) async fn take(device: &Arc<Owner>, lane: &mut Lane, host: Access) -> Result<Half> {
+pub(crate) async fn take(device: &Arc<Owner>, lane: &mut Lane, host: Access) -> Outcome<Half> {
     let key = *lane.key.get_or_insert(key_of(device));
     let half = match take_of(device, lane, key).await? {
         Some(half) => half,
@@ -127,7 +127,7 @@ pub(crate) async fn take(device: &Arc<Owner>, lane: &mut Lane, host: Access) -> 
 }
 
 /// Takes a half of a key; none if the device does not map it.
-async fn take_of(device: &Arc<Owner>, lane: &mut Lane, key: Key) -> Result<Option<Half>> {
+async fn take_of(device: &Arc<Owner>, lane: &mut Lane, key: Key) -> Outcome<Option<Half>> {
     life::check_lost(device)?;
     let asked_ns = now_ns();
     let place = poll_fn(|cx| {
@@ -177,7 +177,7 @@ fn try_seat(key: Key, lane: &mut Lane) -> Option<Place> {
 
 /// Makes sure that the seat has memory that its device reaches, and hands it out; none if the
 /// device does not map it.
-async fn seat(device: &Arc<Owner>, place: Place) -> Result<Option<Half>> {
+async fn seat(device: &Arc<Owner>, place: Place) -> Outcome<Option<Half>> {
     // Given back on every exit from here on.
     let mut guard = Seated { place, keep: None };
     let kept = |seat: &mut Seat| {
@@ -272,7 +272,7 @@ fn half_bytes(key: Key) -> u64 {
 }
 
 /// A transient half of at most 1 MiB; none if the device does not map it.
-async fn transient(device: &Arc<Owner>, key: Key) -> Result<Option<Half>> {
+async fn transient(device: &Arc<Owner>, key: Key) -> Outcome<Option<Half>> {
     let at = make(device, key, half_bytes(key).min(TRANSIENT_BYTES)).await?;
     let map = match key {
         Key::Host(_) if !device.is_host() => match map_half(device, &at)? {
@@ -285,7 +285,7 @@ async fn transient(device: &Arc<Owner>, key: Key) -> Result<Option<Half>> {
 }
 
 /// Makes a half's memory, charged to the host as staging.
-async fn make(device: &Arc<Owner>, key: Key, len: u64) -> Result<Ref> {
+async fn make(device: &Arc<Owner>, key: Key, len: u64) -> Outcome<Ref> {
     life::at_stop(forget);
     let owner = match key {
         Key::Host(_) => host_owner(),
@@ -294,7 +294,7 @@ async fn make(device: &Arc<Owner>, key: Key, len: u64) -> Result<Ref> {
     reclaim::create_half(owner, len).await
 }
 
-fn map_half(device: &Arc<Owner>, at: &Ref) -> Result<Option<MapRef>> {
+fn map_half(device: &Arc<Owner>, at: &Ref) -> Outcome<Option<MapRef>> {
     let bytes = at.bytes.expect("the host always finds the bytes of its own halves");
     borrow::share(device, at.record(), |driver| driver.import_host(bytes))
 }
@@ -322,7 +322,7 @@ impl Half {
         device: &Arc<Owner>,
         len: u64,
         access: Access,
-    ) -> Result<Option<(Span, MapRef)>> {
+    ) -> Outcome<Option<(Span, MapRef)>> {
         if !self.at.owner.is_host() || !matches!(key_of(device), Key::Host(_)) {
             return Ok(None);
         }

@@ -8,7 +8,7 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::driver::{Op, Span, Work};
 use crate::entry;
-use crate::error::{Misuse, Result};
+use crate::error::{Misuse, Outcome, Result};
 use crate::hand::{self, Fixed, Job, Touch, Use, hand_over, hand_over_now};
 use crate::hold::Hold;
 use crate::kernel::Kernel;
@@ -59,16 +59,16 @@ impl Prepared {
         self.check(run, waits)?;
         let releases = releases(holds);
         if run.is_empty() {
-            return hand_over(&inner.owner, &self.fixed_job(waits, &releases)).await;
+            return Ok(hand_over(&inner.owner, &self.fixed_job(waits, &releases)).await?);
         }
         let (spans, touches) = (self.spans(run), self.touches(run));
         let work = self.work(&spans);
         let job = Job { waits, releases: &releases, ..Job::of(CALL, work, &touches) };
-        hand_over(&inner.owner, &job).await
+        Ok(hand_over(&inner.owner, &job).await?)
     }
 
     /// Submits without run buffers if that waits for nothing; answers none if it may.
-    pub(crate) fn submit_now(&self, holds: &[&Hold]) -> Result<Option<Point>> {
+    pub(crate) fn submit_now(&self, holds: &[&Hold]) -> Outcome<Option<Point>> {
         let inner = &*self.inner;
         let dead = |fixed: &Fixed| fixed.buffer.at.claims.is_dead();
         if !(inner.runs.is_empty() && inner.is_own) || inner.fixed.iter().any(dead) {
@@ -107,7 +107,7 @@ impl Prepared {
         hand::merge(fixed.chain(given))
     }
 
-    fn check(&self, run: &[&Buffer], waits: &[Point]) -> Result<()> {
+    fn check(&self, run: &[&Buffer], waits: &[Point]) -> Outcome<()> {
         let inner = &*self.inner;
         entry::check(CALL)?;
         if run.len() != inner.runs.len() {
@@ -135,7 +135,7 @@ impl Prepared {
     }
 
     /// Checks the copies and arguments that name run buffers.
-    fn check_parts(&self, run: &[&Buffer]) -> Result<()> {
+    fn check_parts(&self, run: &[&Buffer]) -> Outcome<()> {
         let inner = &*self.inner;
         let given = |slot: usize| match inner.slots[slot] {
             Slot::Run { index, .. } => Some(run[index]),
@@ -159,7 +159,7 @@ impl Prepared {
     }
 
     /// Checks a run buffer of a copy against the fixed span on the other side.
-    fn check_against(&self, run: &Buffer, slot: usize) -> Result<()> {
+    fn check_against(&self, run: &Buffer, slot: usize) -> Outcome<()> {
         let Slot::Fixed(span) = self.inner.slots[slot] else { return Ok(()) };
         if run.len() != span.len {
             let (src_bytes, dst_bytes) = match span.access {

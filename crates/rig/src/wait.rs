@@ -9,7 +9,7 @@ use crate::allocation::Allocation;
 use crate::allocation::owner::Owner;
 use crate::claim::{Answer, Ask, Pass};
 use crate::driver::Driver;
-use crate::error::{Error, Misuse, Result};
+use crate::error::{Misuse, Outcome};
 use crate::life;
 use crate::profile::{self, Event, What};
 use crate::stamp::Stamps;
@@ -108,7 +108,7 @@ thread_local! {
 pub(crate) async fn answer<T>(
     owner: &Arc<Owner>,
     mut ask: impl FnMut(&Arc<dyn Driver>, &Waker) -> Poll<T>,
-) -> Result<T> {
+) -> Outcome<T> {
     poll_fn(|cx| {
         owner.wakers.register(cx.waker());
         match life::InFlight::new(owner).map(|call| ask(call.driver(), cx.waker())) {
@@ -138,13 +138,13 @@ pub(crate) async fn answer<T>(
 }
 
 /// Waits until a value is reached; Lost if it never will be.
-pub(crate) async fn reach(owner: &Arc<Owner>, value: u64) -> Result<()> {
+pub(crate) async fn reach(owner: &Arc<Owner>, value: u64) -> Outcome<()> {
     life::look(owner);
     reach_on(owner, value).await
 }
 
 /// Goes on with a wait for a value whose device was just looked at.
-pub(crate) async fn reach_on(owner: &Arc<Owner>, value: u64) -> Result<()> {
+pub(crate) async fn reach_on(owner: &Arc<Owner>, value: u64) -> Outcome<()> {
     match owner.track.fate(value) {
         Fate::Reached => Ok(()),
         Fate::Unreached => {
@@ -160,13 +160,13 @@ pub(crate) async fn reach_on(owner: &Arc<Owner>, value: u64) -> Result<()> {
 }
 
 /// Waits until the work of a call is over; Misuse where a driver found it wrong meanwhile (S8.8).
-pub(crate) async fn finish(owner: &Arc<Owner>, value: u64, call: &'static str) -> Result<()> {
+pub(crate) async fn finish(owner: &Arc<Owner>, value: u64, call: &'static str) -> Outcome<()> {
     reach(owner, value).await?;
     check_rejected(owner, value, call)
 }
 
 /// Tells whether the work of a value was found wrong after it was taken.
-pub(crate) fn check_rejected(owner: &Arc<Owner>, value: u64, call: &'static str) -> Result<()> {
+pub(crate) fn check_rejected(owner: &Arc<Owner>, value: u64, call: &'static str) -> Outcome<()> {
     if !owner.facts.rejects_later {
         return Ok(());
     }
@@ -175,7 +175,7 @@ pub(crate) fn check_rejected(owner: &Arc<Owner>, value: u64, call: &'static str)
 }
 
 /// Waits until a point is reached; Lost if it never will be.
-pub(crate) async fn reach_point(point: Point) -> Result<()> {
+pub(crate) async fn reach_point(point: Point) -> Outcome<()> {
     match point.fate() {
         Fate::Reached => Ok(()),
         Fate::Undone | Fate::Dropped => Err(life::lost_point(point)),
@@ -212,9 +212,9 @@ struct Reach<'a> {
 }
 
 impl Future for Reach<'_> {
-    type Output = Result<()>;
+    type Output = Outcome<()>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<()>> {
         let (owner, value) = (self.owner, self.value);
         let look = || {
             life::look(owner);
@@ -249,14 +249,14 @@ impl Future for Reach<'_> {
 }
 
 /// Makes sure that the work up to a value runs by itself.
-pub(crate) fn commit(owner: &Arc<Owner>, value: u64) -> Result<()> {
+pub(crate) fn commit(owner: &Arc<Owner>, value: u64) -> Outcome<()> {
     let committed = life::InFlight::new(owner)?.driver().commit(value);
     committed.map_err(|fault| life::fault(owner, &fault))
 }
 
 /// Checks, before anything is waited for, that no point an access follows is lost (S3.8, S12.1);
 /// then answers one that is still unreached.
-pub(crate) fn next_point(stamps: &Stamps, access: Access, by: DeviceId) -> Result<Option<Point>> {
+pub(crate) fn next_point(stamps: &Stamps, access: Access, by: DeviceId) -> Outcome<Option<Point>> {
     let mut next = None;
     each_unreached(stamps, access, by, |point| next = Some(point))?;
     Ok(next)
@@ -268,7 +268,7 @@ pub(crate) fn each_unreached(
     access: Access,
     by: DeviceId,
     mut f: impl FnMut(Point),
-) -> Result<()> {
+) -> Outcome<()> {
     if stamps.is_empty() {
         return Ok(());
     }
@@ -291,7 +291,7 @@ pub(crate) fn each_unreached(
 
 /// Waits for what an access of the host follows now, and not for what comes meanwhile, so that a
 /// stream of submissions ends; tells losses before and after.
-pub(crate) async fn follow_present(stamps: &Stamps, access: Access) -> Result<()> {
+pub(crate) async fn follow_present(stamps: &Stamps, access: Access) -> Outcome<()> {
     let mut present = SmallVec::<[Point; 4]>::new();
     each_unreached(stamps, access, DeviceId::HOST, |point| present.push(point))?;
     if present.is_empty() {
@@ -304,12 +304,12 @@ pub(crate) async fn follow_present(stamps: &Stamps, access: Access) -> Result<()
 }
 
 /// Waits for all that an access of the host follows, under a claim that keeps more away.
-pub(crate) async fn follow(stamps: &Stamps, access: Access) -> Result<()> {
+pub(crate) async fn follow(stamps: &Stamps, access: Access) -> Outcome<()> {
     follow_by(stamps, access, DeviceId::HOST).await
 }
 
 /// Waits on the host for all that an access by `by` follows.
-pub(crate) async fn follow_by(stamps: &Stamps, access: Access, by: DeviceId) -> Result<()> {
+pub(crate) async fn follow_by(stamps: &Stamps, access: Access, by: DeviceId) -> Outcome<()> {
     while let Some(point) = next_point(stamps, access, by)? {
         reach_or_lose(point).await?;
     }
@@ -317,9 +317,9 @@ pub(crate) async fn follow_by(stamps: &Stamps, access: Access, by: DeviceId) -> 
 }
 
 /// Waits for a point's end: a lost one is judged by what the access needs, not by itself.
-async fn reach_or_lose(point: Point) -> Result<()> {
+async fn reach_or_lose(point: Point) -> Outcome<()> {
     match reach_point(point).await {
-        Err(Error::Lost { .. }) => Ok(()),
+        Err(failed) if failed.is_lost() => Ok(()),
         other => other,
     }
 }
@@ -329,7 +329,7 @@ pub(crate) fn judge_claim(
     call: &'static str,
     allocation: &Allocation,
     answer: Answer,
-) -> Result<Answer> {
+) -> Outcome<Answer> {
     match answer {
         Answer::Granted | Answer::AsRead => Ok(answer),
         Answer::Busy | Answer::Waits => Misuse::Busy.of(call),

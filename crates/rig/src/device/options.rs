@@ -2,7 +2,7 @@
 
 use crate::bin::Bins;
 use crate::cache::Options;
-use crate::error::{Misuse, Result};
+use crate::error::{Misuse, Outcome};
 use std::sync::Arc;
 
 /// How a device's cache groups, fits and bounds what it holds (S9.15).
@@ -56,7 +56,7 @@ impl CacheOptions {
     }
 
     /// Checks the ranges, and turns them into the cache's own.
-    pub(crate) fn checked(self, call: &'static str) -> Result<Options> {
+    pub(crate) fn checked(self, call: &'static str) -> Outcome<Options> {
         let wrong = |option, given: f64, allowed| {
             Misuse::Option { option, given: Arc::from(given.to_string()), allowed }.of(call)
         };

@@ -4,7 +4,7 @@
 use crate::borrow::borrow;
 use crate::buffer::Buffer;
 use crate::device::host;
-use crate::error::Result;
+use crate::error::Outcome;
 use crate::hold::Hold;
 use crate::life;
 use crate::memory::function;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::thread;
 
 /// Writes in place and by bytes, and reads both back; whole, in part, and typed.
-fn goes_there_and_back(buffer: &Buffer) -> Result<()> {
+fn goes_there_and_back(buffer: &Buffer) -> Outcome<()> {
     buffer.write(|bytes| bytes.fill(1))?;
     buffer.write_as::<u32, _>(|words| words[1] = 7)?;
     let part = buffer.view(4, 5)?;

@@ -8,7 +8,7 @@ use crate::bytes::page_bytes;
 use crate::cache::Class;
 use crate::drain::with_payer;
 use crate::driver::{Addressed, Kind};
-use crate::error::{Error, Result};
+use crate::error::{Failed, Outcome};
 use crate::reclaim::Want;
 use std::sync::Arc;
 
@@ -65,10 +65,8 @@ pub(crate) fn budget_of(owner: &Arc<Owner>, plan: &Plan) -> u64 {
 
 /// Checks the arguments of a creation; answers the kind of memory that serves.
 #[inline]
-pub(crate) fn check(owner: &Owner, want: &Want) -> Result<Kind> {
-    let unsupported = |why: &str| {
-        Err(Error::Unsupported { device: Arc::clone(&owner.name), why: Arc::from(why) })
-    };
+pub(crate) fn check(owner: &Owner, want: &Want) -> Outcome<Kind> {
+    let unsupported = |why: &str| Err(Failed::unsupported(&owner.name, why));
     if owner.has_files {
         return unsupported("a device of files makes buffers of files only");
     }

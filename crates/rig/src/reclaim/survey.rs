@@ -7,7 +7,7 @@ use crate::allocation::owner::Owner;
 use crate::budget::Where;
 use crate::device::totals::Totals;
 use crate::drain::kind_index;
-use crate::error::Error;
+use crate::error::{Error, Failed};
 use crate::reclaim::{Plan, Shape, payer_of};
 use crate::report::{Kept, Report, Round};
 use crate::timeline::{Fate, Point, track};
@@ -68,7 +68,7 @@ pub(crate) fn out_of_memory(
     plan: &Plan,
     rounds: Vec<Round>,
     immediate: bool,
-) -> Error {
+) -> Failed {
     let payer = payer_of(owner, plan);
     let Totals { labels, sites } = Totals::of(payer);
     let heap = payer.heap.lock();
@@ -95,11 +95,11 @@ pub(crate) fn out_of_memory(
     };
     // A half is the host's affair, whichever device copies through it (S7.6).
     let asked = if matches!(plan.shape, Shape::Half) { payer } else { owner };
-    Error::OutOfMemory {
+    Failed::from(Error::OutOfMemory {
         device: Arc::clone(&asked.name),
         asked_bytes: plan.len,
         held_bytes: books.held(),
         budget_bytes: books.budget_bytes(),
         report: Arc::new(report),
-    }
+    })
 }
