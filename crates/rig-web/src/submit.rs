@@ -5,7 +5,7 @@ use crate::named::{buffer_of, device_of, list, renamed, told};
 use crate::task;
 use crate::told::Answer;
 use rig::driver::Native;
-use rig::{Buffer, Device, Point, Result};
+use rig::{Buffer, Device, Point, Result, embed};
 use std::sync::Arc;
 
 /// Submits work: commands of the page where `commands` is above 0, over the buffers that were
@@ -58,13 +58,13 @@ impl Submission {
         for (device, value) in &self.after {
             waits.push(device.point(*value).map_err(|error| renamed(error, "submit"))?);
         }
-        let mut builder = self.device.prepare();
-        if let Some(commands) = self.commands {
-            builder = builder.native(Native(Arc::new(commands)));
-        }
-        builder = self.reads.iter().fold(builder, |builder, buffer| builder.reads(buffer));
-        builder = self.writes.iter().fold(builder, |builder, buffer| builder.writes(buffer));
-        let prepared = builder.build().map_err(|error| renamed(error, "submit"))?;
-        prepared.submit_async(&[], &waits).await
+        let work = embed::Submission {
+            device: &self.device,
+            native: self.commands.map(|commands| Native(Arc::new(commands))),
+            reads: &self.reads,
+            writes: &self.writes,
+            waits: &waits,
+        };
+        embed::submit(work).await
     }
 }

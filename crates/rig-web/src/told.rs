@@ -69,7 +69,7 @@ pub(crate) fn error(error: &Error) -> String {
 fn message(error: &Error) -> String {
     match error {
         Error::Misuse { call, what } => format!("misuse of {}: {what}", json::camel(call)),
-        error => error.to_string().replace("create_buffer", "createBuffer"),
+        error => error.to_string(),
     }
 }
 

@@ -75,18 +75,12 @@ pub(crate) fn check_claim(call: &'static str, side: Side<'_>) -> Outcome<()> {
 }
 
 /// Waits for all that the sides follow, and claims them all, or none.
-pub(crate) async fn claim_host(call: &'static str, sides: &[Side<'_>]) -> Outcome<Claims> {
+pub(crate) async fn claim_host(call: &'static str, sides: &[Side<'_>]) -> Outcome<Sides<Claim>> {
     // One claim an allocation: claims of one call never refuse each other (S5.1).
-    let mut merged: Claims<Side<'_>> = Claims::new();
-    for side in sides {
-        match merged.iter_mut().find(|known| known.buffer.same_memory(side.buffer)) {
-            Some(known) => known.access = known.access.max(side.access),
-            None => merged.push(*side),
-        }
-    }
-    let _calls: Claims<Call> = merged.iter().map(|side| Call::new(&side.buffer.at)).collect();
+    let merged = merged(sides);
+    let _calls = merged.map(|side| side.map(|side| Call::new(&side.buffer.at)));
     loop {
-        for side in &merged {
+        for side in merged.iter().flatten() {
             wait::follow_present(&side.buffer.at.stamps, side.access).await?;
         }
         let held = match try_claim(call, &merged)? {
@@ -110,7 +104,7 @@ pub(crate) async fn claim_host(call: &'static str, sides: &[Side<'_>]) -> Outcom
             return Ok(held);
         }
         // The claims keep conflicting work away, so these waits are the last.
-        for side in &merged {
+        for side in merged.iter().flatten() {
             wait::follow(&side.buffer.at.stamps, side.access).await?;
             side.buffer.check_devices()?;
         }
@@ -133,7 +127,7 @@ pub(crate) fn move_now(call: &'static str, src: &Buffer, dst: &Buffer) -> Outcom
         [Side { buffer: src, access: Access::Read }, Side { buffer: dst, access: Access::Write }];
     let Some(_reads) = Moving::claim(call, sides[0])? else { return Ok(false) };
     let Some(_writes) = Moving::claim(call, sides[1])? else { return Ok(false) };
-    if !is_clear(&sides)? {
+    if !is_clear(&sides.map(Some))? {
         return Ok(false);
     }
     let (from, into) = (from.range(src.offset(), src.len()), into.range(dst.offset(), dst.len()));
@@ -162,20 +156,31 @@ impl Drop for Moving<'_> {
     }
 }
 
-/// A few claims, without the heap.
-pub(crate) type Claims<T = Claim> = smallvec::SmallVec<[T; 2]>;
+/// What a call has of each of its sides, of which there are at most two.
+pub(crate) type Sides<T> = [Option<T>; 2];
+
+/// Merges the sides that are of one allocation.
+fn merged<'a>(sides: &[Side<'a>]) -> Sides<Side<'a>> {
+    let mut sides = sides.iter().copied();
+    match (sides.next(), sides.next()) {
+        (Some(one), Some(other)) if one.buffer.same_memory(other.buffer) => {
+            [Some(Side { access: one.access.max(other.access), ..one }), None]
+        }
+        (one, other) => [one, other],
+    }
+}
 
 enum Tried<'a> {
-    Held(Claims),
+    Held(Sides<Claim>),
     Waits(Side<'a>),
 }
 
-fn try_claim<'a>(call: &'static str, sides: &[Side<'a>]) -> Outcome<Tried<'a>> {
-    let mut held = Claims::new();
-    for side in sides {
+fn try_claim<'a>(call: &'static str, sides: &Sides<Side<'a>>) -> Outcome<Tried<'a>> {
+    let mut held = [None, None];
+    for (held, side) in held.iter_mut().zip(sides.iter().flatten()) {
         let at = &side.buffer.at;
         match at.claims.ask(side.ask(), side.pass()) {
-            Answer::Granted => held.push(Claim { at: at.clone(), ask: side.ask() }),
+            Answer::Granted => *held = Some(Claim { at: at.clone(), ask: side.ask() }),
             Answer::Waits => return Ok(Tried::Waits(*side)),
             answer => wait::judge_claim(call, at, answer).map(drop)?,
         }
@@ -184,8 +189,8 @@ fn try_claim<'a>(call: &'static str, sides: &[Side<'a>]) -> Outcome<Tried<'a>> {
 }
 
 /// Whether nothing is left to wait for; tells losses.
-fn is_clear(sides: &[Side<'_>]) -> Outcome<bool> {
-    for side in sides {
+fn is_clear(sides: &Sides<Side<'_>>) -> Outcome<bool> {
+    for side in sides.iter().flatten() {
         if side.buffer.next_point(side.access)?.is_some() {
             return Ok(false);
         }
@@ -195,8 +200,8 @@ fn is_clear(sides: &[Side<'_>]) -> Outcome<bool> {
 
 /// Returns an allocation of the sides that the host addresses only while it is mapped, and that
 /// is not mapped yet (S1.9); its map is asked for.
-fn unmapped<'a>(sides: &[Side<'a>]) -> Outcome<Option<&'a Allocation>> {
-    for side in sides {
+fn unmapped<'a>(sides: &Sides<Side<'a>>) -> Outcome<Option<&'a Allocation>> {
+    for side in sides.iter().flatten() {
         let at: &Allocation = &side.buffer.at;
         if at.is_mapped_access() && poll_map(at, Access::Write)?.is_pending() {
             return Ok(Some(at));
@@ -341,7 +346,7 @@ impl Buffer {
                 answer => {
                     wait::judge_claim("export", record, answer)?;
                     // Work that came meanwhile is ordered by nothing, as all work from now on.
-                    is_clear(&[Side { buffer: self, access: Access::Write }])?;
+                    is_clear(&[Some(Side { buffer: self, access: Access::Write }), None])?;
                     break pin;
                 }
             }
@@ -364,8 +369,8 @@ impl Buffer {
         }
         self.check_addressed()?;
         self.check_devices()?;
-        let held = claim_host(call, &[Side { buffer: self, access }]).await?;
-        let Some(mut claim) = held.into_iter().next() else {
+        let [claim, _] = claim_host(call, &[Side { buffer: self, access }]).await?;
+        let Some(mut claim) = claim else {
             return Misuse::Busy.of(call);
         };
         let bytes = part_bytes(self, 0, self.len())?;

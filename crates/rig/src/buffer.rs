@@ -19,7 +19,6 @@ use crate::open::host_owner;
 use crate::tick;
 use crate::timeline::{Access, DeviceId, Fate, Point};
 use crate::wait;
-use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Bytes of one allocation, on one device.
@@ -295,8 +294,7 @@ impl Buffer {
     /// Sends the memory of a dead allocation home, and ends its mappings.
     fn bury(&self) {
         let record = self.at.record();
-        let maps: SmallVec<[_; 2]> =
-            record.extra.if_made(|extra| extra.maps.iter().cloned().collect()).unwrap_or_default();
+        let maps: Vec<_> = record.extra.if_made(|extra| extra.maps.to_vec()).unwrap_or_default();
         life::with_after(|after| drain::bury(Arc::clone(record), after));
         maps.iter().for_each(|map| life::drain(&map.device));
         life::drain(&record.owner);

@@ -257,6 +257,7 @@ mod tests {
         REGISTRY.run_all();
         let (copy, free) = seen.lock().take().unwrap();
         let what = Misuse::Reentrant { inside: "a collector" };
+        let copy = copy.map_err(Error::from);
         assert!(matches!(copy, Err(Error::Misuse { call: "copy", what: found }) if found == what));
         assert!(free.is_ok());
     }

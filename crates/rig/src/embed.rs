@@ -11,14 +11,18 @@ use crate::bytes::HostBytes;
 use crate::collector::{self, Pressure};
 use crate::create::BufferBuilder;
 use crate::device::Device;
-use crate::driver::Region;
-use crate::error::Result;
+use crate::driver::{Access, Native, Op, Part, Region, Work};
+use crate::entry;
+use crate::error::{Failed, Result};
 use crate::export::Export;
+use crate::hand::{Job, Touch, hand_over, merge};
 use crate::kept::Claims;
 use crate::life;
+use crate::prepare::{check_on, check_usable, span_of};
 use crate::settings;
 use crate::sync::MaybeSend;
 use crate::tick;
+use crate::timeline::Point;
 use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,6 +100,54 @@ pub fn wrap_region(device: &Device, region: Region, len: u64) -> Result<Buffer> 
 pub fn region(buffer: &Buffer) -> Result<Region> {
     buffer.check_live("submit")?;
     Ok(buffer.region())
+}
+
+/// What an embedder submits at once: work in its driver's own form, or none, and the buffers that
+/// it uses.
+pub struct Submission<'a> {
+    /// The device.
+    pub device: &'a Device,
+    /// The work; none for what is on the device's queue already (S8.6).
+    pub native: Option<Native>,
+    /// What it reads.
+    pub reads: &'a [Buffer],
+    /// What it writes, and may read.
+    pub writes: &'a [Buffer],
+    /// Further points that it follows.
+    pub waits: &'a [Point],
+}
+
+/// Hands work over and returns its point, as if it had been prepared first; does not wait for the
+/// work. Waits as [`Prepared::submit_async`](crate::Prepared::submit_async) does.
+///
+/// # Errors
+///
+/// Those of [`Builder::build`](crate::Builder::build) and of `submit_async`.
+pub async fn submit(what: Submission<'_>) -> Result<Point> {
+    let Submission { device, native, reads, writes, waits } = what;
+    let owner = &device.owner;
+    let reads = reads.iter().map(|buffer| (buffer, Access::Read));
+    let named = reads.chain(writes.iter().map(|buffer| (buffer, Access::Write)));
+    entry::check(SUBMIT)?;
+    if !owner.has_timeline() {
+        return Err(Failed::unsupported(&owner.name, "this device takes no submissions").into());
+    }
+    for (buffer, _) in named.clone() {
+        check_on(SUBMIT, owner, buffer.device_owner())?;
+    }
+    check_usable(SUBMIT, named.clone())?;
+    life::check_lost(owner)?;
+    for (buffer, _) in named.clone() {
+        buffer.check_devices()?;
+    }
+    for point in waits {
+        life::check_submitted(SUBMIT, *point)?;
+    }
+    let parts = native.map(|native| Part { queue: 0, after: Vec::new(), op: Op::Native(native) });
+    let spans: Vec<_> = named.clone().map(|(buffer, access)| span_of(buffer, access)).collect();
+    let touches = merge(named.map(|(buffer, access)| Touch { at: &buffer.at, access }));
+    let work = Work { prepared: None, parts: parts.as_slice(), spans: &spans };
+    Ok(hand_over(owner, &Job { waits, ..Job::of(SUBMIT, work, &touches) }).await?)
 }
 
 /// Waits like [`Buffer::read_async`] or [`Buffer::write_async`], and answers the access itself
@@ -180,3 +232,5 @@ impl std::fmt::Debug for InPlace {
         write!(f, "InPlace({} bytes)", self.bytes.len_bytes())
     }
 }
+
+const SUBMIT: &str = "submit";

@@ -61,11 +61,11 @@ thread_local! {
 #[cfg(all(test, not(rig_loom)))]
 mod tests {
     use crate::entry::{COLLECTOR, check, check_free, inside};
-    use crate::error::{Error, Misuse};
+    use crate::error::{Error, Misuse, Outcome};
     use std::panic::catch_unwind;
 
-    fn place_of(refused: crate::error::Result<()>) -> Option<&'static str> {
-        match refused {
+    fn place_of(refused: Outcome<()>) -> Option<&'static str> {
+        match refused.map_err(Error::from) {
             Ok(()) => None,
             Err(Error::Misuse { what: Misuse::Reentrant { inside }, .. }) => Some(inside),
             Err(other) => panic!("{other}"),
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn s0_5_a_call_inside_such_a_place_is_misuse_that_names_both() {
         assert_eq!(place_of(check("copy")), None);
-        let refused = inside("a profile sink", || check("copy")).unwrap_err();
+        let refused = Error::from(inside("a profile sink", || check("copy")).unwrap_err());
         assert!(matches!(refused, Error::Misuse { call: "copy", .. }));
         assert_eq!(refused.misuse(), Some(&Misuse::Reentrant { inside: "a profile sink" }));
         assert_eq!(place_of(check("copy")), None);

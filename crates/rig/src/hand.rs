@@ -320,7 +320,7 @@ fn follow_losses(owner: &Arc<Owner>, queued: &Points, value: u64) -> Outcome<()>
     Ok(())
 }
 
-type Points = SmallVec<[Point; 4]>;
+type Points = Vec<Point>;
 
 /// Gathers the unreached foreign points that the work follows, the greatest of each device; tells
 /// losses.

@@ -22,7 +22,6 @@ use crate::report::Usage;
 use crate::sync::Ordering;
 use crate::sync::plain::{Mutex, RwLock};
 use crate::timeline::{DeviceId, Fate, Point, track};
-use smallvec::SmallVec;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
@@ -241,7 +240,7 @@ pub(crate) fn poll_stopped(owner: &Arc<Owner>, waker: &Waker) -> Poll<()> {
 pub(crate) fn forget() {
     let is_gone = |known: &mut Arc<Owner>| known.is_stopped() && Arc::strong_count(known) == 1;
     let mut owners = OWNERS.write();
-    let gone: SmallVec<[_; 2]> = owners.extract_if(.., is_gone).collect();
+    let gone: Vec<_> = owners.extract_if(.., is_gone).collect();
     for owner in &gone {
         // Nobody else names it, so its lock is free.
         let mut sum = GONE.lock();
@@ -289,8 +288,7 @@ pub(crate) fn drain(owner: &Arc<Owner>) {
 
 fn serve_lost() {
     let waits = |other: &Arc<Owner>| other.track.is_lost() && other.has_work();
-    let lost: SmallVec<[_; 2]> =
-        OWNERS.read().iter().filter(|other| waits(other)).cloned().collect();
+    let lost: Vec<_> = OWNERS.read().iter().filter(|other| waits(other)).cloned().collect();
     lost.iter().for_each(serve);
 }
 

@@ -21,7 +21,6 @@ use crate::sync::{AtomicBool, BoxFuture, MaybeSend, Wakers, Watchers};
 use crate::tick;
 use crate::timeline::{DeviceId, track};
 use crate::turn::Turn;
-use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -122,7 +121,7 @@ fn find_or_start(name: &str, opener: Opener) -> Outcome<Found> {
         let _ = life::poll_stopped(&owner, Waker::noop());
     }
     // Declared ahead of the lock: an opener that ends here is dropped after it.
-    let mut known: SmallVec<[Arc<Shared>; 2]> = SmallVec::new();
+    let mut known: Vec<Arc<Shared>> = Vec::new();
     let mut opening = OPENING.lock();
     if let Some(id) = life::named(name) {
         let Some(owner) = life::owner_of(id) else {

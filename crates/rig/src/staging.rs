@@ -110,15 +110,14 @@ impl Device {
 /// that does not map a host half copies through its own, made ready for what the host does with
 /// it.
 pub(crate) async fn take(device: &Arc<Owner>, lane: &mut Lane, host: Access) -> Outcome<Half> {
-    let key = *lane.key.get_or_insert(key_of(device));
-    let half = match take_of(device, lane, key).await? {
-        Some(half) => half,
-        None => {
-            let own = Key::Own(device.id, half_bytes(key));
-            *lane = Lane { key: Some(own), ..Lane::default() };
-            let half = take_of(device, lane, own).await?;
-            half.expect("a device's own half needs no mapping")
+    let mut key = *lane.key.get_or_insert(key_of(device));
+    let half = loop {
+        if let Some(half) = take_of(device, lane, key).await? {
+            break half;
         }
+        // Found at the second time: a device's own half needs no mapping.
+        key = Key::Own(device.id, half_bytes(key));
+        *lane = Lane { key: Some(key), ..Lane::default() };
     };
     if !half.at.owner.is_host() {
         reclaim::ready_half(&half.at, host).await?;

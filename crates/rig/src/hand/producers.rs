@@ -6,19 +6,18 @@ use crate::driver::Producer;
 use crate::gate::Duty;
 use crate::life;
 use crate::timeline::Point;
-use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// The drivers behind foreign points, each with a call in flight while they are named, so that no
 /// stop comes beside it.
 pub(crate) struct Producers {
-    entered: SmallVec<[Entered; 2]>,
+    entered: Vec<Entered>,
 }
 
 impl Producers {
     /// Enters every gate; none if a producer is lost.
     pub(crate) fn of(points: &[Point]) -> Option<Self> {
-        let mut entered = SmallVec::new();
+        let mut entered = Vec::new();
         // Loops here and below, since collecting nothing costs a hundred instructions.
         for point in points {
             entered.push(Entered::new(*point)?);
@@ -26,8 +25,8 @@ impl Producers {
         Some(Self { entered })
     }
 
-    pub(crate) fn named(&self) -> SmallVec<[Producer<'_>; 2]> {
-        let mut named = SmallVec::new();
+    pub(crate) fn named(&self) -> Vec<Producer<'_>> {
+        let mut named = Vec::new();
         for entered in &self.entered {
             named.push(Producer { driver: &*entered.owner.driver, value: entered.value });
         }
