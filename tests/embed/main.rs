@@ -4,11 +4,12 @@
 #![cfg(test)]
 
 use rig::driver::Region;
-use rig::embed::{in_place, pass, set_pressure, wrap, wrap_region};
-use rig::{Buffer, Error, Misuse, Pressure, Use, host, memory};
+use rig::embed::{Submission, in_place, pass, set_pressure, submit, wrap, wrap_region};
+use rig::{Buffer, Error, Misuse, Pressure, Use, host, memory, wrap_shared};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::pin;
+use std::slice::from_ref;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::task::{Context, Poll, Waker};
 
@@ -101,6 +102,38 @@ fn s12_1_a_region_is_wrapped_on_a_device_that_lives() {
     m.close().unwrap();
     let refused = wrap_region(&m, Region::default(), 8);
     assert!(matches!(refused, Err(Error::Lost { .. })));
+}
+
+#[test]
+fn s8_6_what_an_embedder_submits_takes_a_value_and_stamps_its_buffers() {
+    let m = memory::open("submitted at once").unwrap();
+    let [x, y] = [m.create_buffer(8).unwrap(), m.create_buffer(8).unwrap()];
+    let work = |reads, writes| Submission { device: &m, native: None, reads, writes, waits: &[] };
+    let point = now(submit(work(from_ref(&x), from_ref(&y)))).unwrap();
+    assert_eq!((point.value(), m.submitted()), (1, 1));
+    assert_eq!((x.stamps().write, x.stamps().uses), (None, vec![point]));
+    assert_eq!(y.stamps().write, Some(point));
+    let ahead = m.point(2);
+    assert_eq!(ahead.unwrap_err().misuse().map(Misuse::name), Some("NotSubmitted"));
+}
+
+#[test]
+fn s8_4_what_an_embedder_may_not_submit_takes_no_value() {
+    let [m, other] = ["refused at once", "another"].map(|name| memory::open(name).unwrap());
+    let [dead, foreign] = [m.create_buffer(8).unwrap(), other.create_buffer(8).unwrap()];
+    dead.free().unwrap();
+    let read_only = wrap_shared(Arc::<[u8]>::from(vec![0; 8]));
+    let work =
+        |device, reads, writes| Submission { device, native: None, reads, writes, waits: &[] };
+    let name = |work| now(submit(work)).unwrap_err().misuse().map(Misuse::name);
+    assert_eq!(name(work(&m, from_ref(&dead), &[])), Some("Dead"));
+    assert_eq!(name(work(&m, from_ref(&foreign), &[])), Some("WrongDevice"));
+    let host = host();
+    let refused = now(submit(work(&host, &[], from_ref(&read_only))));
+    assert!(matches!(refused, Err(Error::Unsupported { .. })));
+    m.close().unwrap();
+    assert!(matches!(now(submit(work(&m, &[], &[]))), Err(Error::Lost { .. })));
+    assert_eq!((m.submitted(), other.submitted()), (0, 0));
 }
 
 #[test]

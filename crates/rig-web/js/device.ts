@@ -3,7 +3,7 @@
 import { Buffer, type Lent, type Made, numberOf, type Range } from "./buffer.js";
 import { Pacing } from "./collector.js";
 import { budgetOf, callable, has, instance, integer, options } from "./check.js";
-import { type LabelTotal, lost, misuse, RigError, type SiteTotal, type Told, unsupported } from "./error.js";
+import { type LabelTotal, lost, misuse, RigError, type SiteTotal, told, unsupported } from "./error.js";
 import type { Gpu } from "./gpu.js";
 import type { Exports, Instance } from "./instance.js";
 import { Kernel } from "./kernel.js";
@@ -171,7 +171,7 @@ export class Device extends EventTarget {
     this.#pacing = rig.settings.pacing ? new Pacing() : null;
     rig.call((e) => e.facts(index));
     this.facts = JSON.parse(rig.answer) as Facts;
-    const read = (_: number, text: string) => RigError.of(JSON.parse(text) as Told);
+    const read = (_: number, text: string) => told(text);
     // Rejected by the end of the instance alone.
     const ended = (e: RigError) => lost(name, e.why ?? e.message);
     this.lost = rig.quietly((e, t) => e.lost(t, index), read).catch(ended);

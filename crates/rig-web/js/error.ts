@@ -178,3 +178,8 @@ export function outOfRoom(bytes: number): RigError {
 export function lost(device: string, why: string): RigError {
   return RigError.of({ code: "Lost", message: `device ${device} is lost: ${why}`, device, why });
 }
+
+/** @internal Makes an error of the text that the wasm tells it by, in which calls have Rust's names. */
+export function told(text: string): RigError {
+  return RigError.of(JSON.parse(text.replaceAll("create_buffer reclaims", "createBuffer reclaims")) as Told);
+}

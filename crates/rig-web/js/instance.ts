@@ -2,7 +2,7 @@
 
 import { Arrays } from "./arrays.js";
 import { Dropped, mayMissTasks, Pressure } from "./collector.js";
-import { lost, RigError, type Told, unsupported } from "./error.js";
+import { lost, RigError, told, unsupported } from "./error.js";
 import { Gpu, gpuImports } from "./gpu.js";
 import type { Wait } from "./wait.js";
 
@@ -353,11 +353,6 @@ export class Instance {
       ...gpuImports(this.gpus, (into) => (bytes) => this.#bytes(into, bytes.length).set(bytes)),
     };
   }
-}
-
-/** Makes an error of its text. */
-function told(text: string): RigError {
-  return RigError.of(JSON.parse(text) as Told);
 }
 
 const ENCODER = new TextEncoder();
