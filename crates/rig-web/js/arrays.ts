@@ -8,6 +8,8 @@ interface Entry {
   open: number;
   /** How many exports hand it out. */
   exports: number;
+  /** Whether all of it was taken in one move. */
+  taken: boolean;
   /** Whether it is the program's own, which is never transferred. */
   readonly wrapped: boolean;
 }
@@ -29,8 +31,21 @@ export class Arrays {
   /** Takes an array in; answers its number. */
   add(bytes: Uint8Array, wrapped: boolean): number {
     const at = this.#empty.pop() ?? this.#entries.length;
-    this.#entries[at] = { bytes, length: bytes.byteLength, open: 0, exports: 0, wrapped };
+    this.#entries[at] = { bytes, length: bytes.byteLength, open: 0, exports: 0, taken: false, wrapped };
     return at;
+  }
+
+  /** Has bytes of the program copied, unless all were taken or let go. */
+  keep(array: number, bytes: Uint8Array): void {
+    const entry = this.#entries[array];
+    if (entry?.bytes === bytes && !entry.taken) entry.bytes = bytes.slice();
+  }
+
+  /** Returns part of an array to be taken; none where the program took the bytes away. */
+  take(array: number, offset: number, length: number): Uint8Array | undefined {
+    const entry = this.#entry(array);
+    entry.taken = length === entry.length;
+    return this.part(array, offset, length);
   }
 
   drop(array: number): void {
@@ -50,7 +65,7 @@ export class Arrays {
 
   /** Copies between two arrays. Bytes that the program took away are neither read nor written. */
   copy(src: number, srcAt: number, dst: number, dstAt: number, length: number): void {
-    const [from, to] = [this.part(src, srcAt, length), this.part(dst, dstAt, length)];
+    const [from, to] = [this.take(src, srcAt, length), this.part(dst, dstAt, length)];
     if (from) to?.set(from);
   }
 

@@ -168,7 +168,7 @@ export class Buffer {
     const { offset } = this.#range("blitFrom", o);
     const number = this.#live("blitFrom");
     this.#inRange("blitFrom", offset, bytes.length);
-    await this.#blit("blitFrom", { number, offset, bytes: bytes.slice() }, o);
+    await this.#blit("blitFrom", { number, offset, bytes }, o);
   }
 
   /** Sets every byte of a range. */
@@ -260,6 +260,7 @@ export class Buffer {
     if (this.#number === 0) return;
     const number = this.#number;
     this.#number = 0;
+    this.#made.instance.dropped.disposed(this);
     this.#made.instance.event((e) => e.drop_buffer(number));
     this.#uncount();
   }
@@ -364,11 +365,13 @@ export class Buffer {
     const patched = isOdd(this.offset + offset, length) ? Usage.STORAGE : 0;
     this.checkUsage(call, isOut ? Usage.COPY_SRC : Usage.COPY_DST | patched);
     const start = (e: Exports, ticket: number) => {
-      e.blit(ticket, number, offset, rig.arrays.add(bytes, true), BLITS.indexOf(call));
+      const array = rig.arrays.add(bytes, true);
+      e.blit(ticket, number, offset, array, BLITS.indexOf(call));
+      if (!isOut) rig.arrays.keep(array, bytes);
     };
     await rig.wait(start, () => undefined, o);
     this.checkThere(call);
-    if (bytes.length !== length) throw misuse(call, "Detached", "the array was taken away meanwhile");
+    if (isOut && bytes.length !== length) throw misuse(call, "Detached", "the array was taken away meanwhile");
     device.checkWritten(call, written);
   }
 

@@ -7,6 +7,9 @@ export class Dropped {
   #numbers: number[] = [];
   /** What is watched, where a registry that missed its task never has another. */
   readonly #watched: Map<number, WeakRef<object>> | null = null;
+  /** The handles of this microtask, whose watch begins with its end. */
+  readonly #young: [object, number][] = [];
+  #isAging = false;
 
   constructor(wake: () => void) {
     this.#wake = wake;
@@ -14,10 +17,28 @@ export class Dropped {
     if (mayMissTasks) this.#watched = new Map();
   }
 
-  /** Watches a handle. Disposing it needs no word here: its number finds nothing then. */
+  /** Watches a handle. Its number finds nothing once it was disposed. */
   watch(handle: object, number: number): void {
-    this.#registry.register(handle, number);
-    this.#watched?.set(number, new WeakRef(handle));
+    this.#young.push([handle, number]);
+    if (this.#young.length === YOUNG_MAX) this.#age();
+    if (this.#isAging) return;
+    this.#isAging = true;
+    queueMicrotask(() => {
+      this.#isAging = false;
+      this.#age();
+    });
+  }
+
+  /** Spares the engine the watch of a handle that was made last and is disposed already. */
+  disposed(handle: object): void {
+    if (this.#young.at(-1)?.[0] === handle) this.#young.pop();
+  }
+
+  #age(): void {
+    for (const [handle, number] of this.#young.splice(0)) {
+      this.#registry.register(handle, number);
+      this.#watched?.set(number, new WeakRef(handle));
+    }
   }
 
   /** Takes what was noted. */
@@ -204,6 +225,8 @@ export function eventLoopTurn(): Promise<void> {
 }
 
 const NONE: number[] = [];
+/** The most handles that are kept from the engine until a microtask ends. */
+const YOUNG_MAX = 64;
 const MIB = 2 ** 20;
 /** Which sizes made every engine collect, on small heaps and with millions of objects. */
 const SIZES = [32, 64, 128, 256, 512, 1024, 2048].map((size) => size * MIB);

@@ -304,7 +304,7 @@ export class Device extends EventTarget {
     const { instance: rig, gpu } = this.#opened;
     if (!gpu) throw unsupported(this.name, "this is no GPU device");
     const number = rig.call((e) => e.wrap_gpu(this.index, gpu.wrap(buffer), size));
-    const whole = this.#buffer({ number, size, label, counted: 0, foreign: buffer });
+    const whole = this.#made(number, size, label, buffer);
     if (offset === 0 && (length ?? size) === size) return whole;
     try {
       return whole.view(offset, length);
@@ -475,13 +475,9 @@ export class Device extends EventTarget {
     return this.#pacing?.made(size, () => this.budget - this.held + this.cached) ?? null;
   }
 
-  #made(number: number, size: number, label: string): Buffer {
-    return this.#buffer({ number, size, label, counted: size });
-  }
-
-  #buffer(made: Pick<Made, "number" | "size" | "label" | "counted" | "foreign">): Buffer {
+  #made(number: number, size: number, label: string, foreign?: GPUBuffer): Buffer {
     const { instance } = this.#opened;
-    return new Buffer({ instance, device: this, offset: 0, ...made });
+    return new Buffer({ instance, device: this, number, size, offset: 0, label, counted: foreign ? 0 : size, foreign });
   }
 
   /** Checks and encodes a submission. */

@@ -11,22 +11,13 @@ import type { Arrays } from "./arrays.js";
 import { Edges, type Place } from "./edge.js";
 import { MapMode, Usage } from "./flags.js";
 import { type Around, Half, type Way } from "./half.js";
+import { type Encode, noWork, run, type Work } from "./work.js";
 
 /** Answers to "what became of it". */
 const enum Verdict {
   Pending = 0,
   There = 1,
   Refused = 2,
-}
-
-type Encode = (to: GPUCommandEncoder) => void;
-
-/** Work on its way to the queue: the library's steps or a program's commands, and halves' ways. */
-interface Work {
-  steps: (Encode | GPUCommandEncoder)[];
-  ways: Set<Way>;
-  /** The first and the last value whose work it is; 0 for nobody's. */
-  values: [number, number];
 }
 
 interface Held {
@@ -62,6 +53,7 @@ export class Gpu {
   /** What is being offered, and whether it must not wait for other work to go to the queue. */
   #work = noWork();
   #isUrgent = false;
+  #isLarge = false;
   /** What waits for the end of this microtask. */
   #kept = noWork();
   /** The ways that went to the queue in it, which are mapped again behind all their work. */
@@ -92,7 +84,12 @@ export class Gpu {
     this.#own = own;
     this.#usage = USAGE | usage;
     this.#woke = woke;
-    this.#around = { device, arrays, woke, failed: () => this.#mapFailed() };
+    const left = (way: Way) => {
+      // What uses it goes to the queue first.
+      if (this.#kept.ways.has(way)) this.#flush();
+      this.#used.delete(way);
+    };
+    this.#around = { device, arrays, woke, failed: () => this.#mapFailed(), left };
     this.#edges = new Edges(device);
     hearLoss(device, new WeakRef(this));
   }
@@ -194,7 +191,7 @@ export class Gpu {
     if (!held) return;
     this.#buffers.delete(number);
     if (!held.wrapped) held.buffer?.destroy();
-    for (const way of held.half?.destroy() ?? []) this.#used.delete(way);
+    held.half?.destroy();
     this.#lookIfOver();
   }
 
@@ -219,10 +216,11 @@ export class Gpu {
 
   begin(): void {
     this.#work = noWork();
-    this.#isUrgent = false;
+    this.#isUrgent = this.#isLarge = false;
   }
 
   copy(src: number, srcAt: number, dst: number, dstAt: number, length: number): void {
+    this.#isLarge ||= length > SMALL_MAX;
     this.#add(() => {
       const from = this.#place(src, false, srcAt, length);
       const place = this.#place(dst, true, dstAt, length);
@@ -235,6 +233,15 @@ export class Gpu {
       const place = this.#place(dst, true, at, length);
       return (to) => this.#edges.fill(place, byte, to);
     });
+  }
+
+  write(array: number, at: number, dst: number, dstAt: number, length: number): void {
+    const { buffer, offset } = this.#place(dst, true, dstAt, length);
+    this.#isLarge ||= length > SMALL_MAX;
+    // The program's bytes are taken before the call is over.
+    const isNow = this.#isUrgent || this.#isLarge;
+    const bytes = this.#around.arrays.take(array, at, length);
+    if (bytes) this.#work.steps.push({ buffer, offset, bytes: isNow ? bytes : bytes.slice() });
   }
 
   native(number: number): void {
@@ -265,7 +272,9 @@ export class Gpu {
       return 1;
     }
     this.#submitted = value;
-    this.commit();
+    // The host moves the next piece while the device has this one.
+    if (this.#isLarge) this.#fence();
+    else this.commit();
     return 0;
   }
 
@@ -329,74 +338,52 @@ export class Gpu {
   }
 
   /** Submits what was kept, and takes the verdict on it: that of all its values. */
-  #flush(): void {
+  #flush(then?: () => void): void {
     const kept = this.#kept;
     if (kept.steps.length === 0) return;
     this.#kept = noWork();
-    const wrong = this.#submit(kept, null);
+    const wrong = this.#submit(kept, null, then);
     if (wrong) this.#reject(kept.values, wrong, null);
   }
 
-  /** Encodes and submits work; answers what the engine throws, with nothing submitted then. */
-  #submit({ steps, ways, values }: Work, label: string | null): string {
+  /** Encodes and submits work; answers what the engine throws. */
+  #submit({ steps, ways, values }: Work, label: string | null, then?: () => void): string {
     const { device } = this;
     let wrong = "";
     device.pushErrorScope("validation");
     device.pushErrorScope("out-of-memory");
     try {
-      const commands = this.#encoded(steps);
       // Work on the queue finds nothing mapped.
       for (const way of ways) way.unmap();
-      device.queue.submit(commands);
+      run(device, steps);
       for (const way of ways) this.#used.add(way);
     } catch (e) {
       wrong = String(e);
     }
     this.#edges.clear();
+    then?.();
     const errors = [device.popErrorScope(), device.popErrorScope()];
     for (const error of errors) this.judge(error, wrong ? [0, 0] : values, label);
     return wrong;
   }
 
-  #encoded(steps: Work["steps"]): GPUCommandBuffer[] {
-    const finished: GPUCommandBuffer[] = [];
-    let own: GPUCommandEncoder | null = null;
-    for (const step of steps) {
-      if (typeof step === "function") {
-        step((own ??= this.device.createCommandEncoder({ label: "rig" })));
-        continue;
-      }
-      if (own) finished.push(own.finish());
-      own = null;
-      finished.push(step.finish());
-    }
-    if (own) finished.push(own.finish());
-    return finished;
-  }
-
   #fence(): void {
     this.#isFencing = false;
     const value = this.#submitted;
-    if (this.loss) return;
+    if (this.loss || this.#fenced >= value) return;
     if (this.#reached === this.#fenced) this.#fencedMs = performance.now();
     this.#fenced = value;
-    const { device } = this;
-    // On a device that is being lost everything is wrong, which is no error of the page's.
-    device.pushErrorScope("validation");
-    const fence =
-      this.#fences.pop() ??
-      device.createBuffer({
-        label: "rig fence",
-        size: 4,
-        usage: Usage.MAP_READ | Usage.COPY_DST,
-      });
+    const fence = this.#fences.pop() ?? this.#newFence();
     this.#kept.steps.push((to) => to.clearBuffer(fence));
-    this.#flush();
-    for (const way of this.#used) way.map();
-    this.#used.clear();
+    let mapped: Promise<unknown>;
+    this.#flush(() => {
+      for (const way of this.#used) way.map();
+      this.#used.clear();
+      mapped = fence.mapAsync(MapMode.READ);
+    });
     const judged = this.#judged;
     this.#judged = [];
-    fence.mapAsync(MapMode.READ).then(
+    mapped!.then(
       async () => {
         fence.unmap();
         if (this.#isStopped) fence.destroy();
@@ -409,7 +396,16 @@ export class Gpu {
       },
       () => this.#mapFailed(),
     );
+  }
+
+  #newFence(): GPUBuffer {
+    const { device } = this;
+    // On a device that is being lost everything is wrong, which is no error of the page's.
+    device.pushErrorScope("validation");
+    const usage = Usage.MAP_READ | Usage.COPY_DST;
+    const fence = device.createBuffer({ label: "rig fence", size: 4, usage });
     device.popErrorScope().catch(() => undefined);
+    return fence;
   }
 
   /** A map that nobody cancelled failed: a loss, whose reason is awaited for a while. */
@@ -442,7 +438,7 @@ export class Gpu {
     return number;
   }
 
-  /** A half is read from its upload buffer, and written to its readback buffer. */
+  /** A half is read from an upload buffer, and written to a readback buffer. */
   #place(number: number, isWritten: boolean, offset: number, length: number): Place {
     const held = this.#buffers.get(number)!;
     if (held.half) {
@@ -464,49 +460,9 @@ export class Gpu {
   }
 }
 
-/** The functions that the driver imports, over the devices of an instance: those that are over are lost. */
-export function gpuImports(
-  gpus: ReadonlyMap<number, Gpu>,
-  write: (into: number) => (bytes: Uint8Array) => void,
-): Record<string, WebAssembly.ImportValue> {
-  let text = new Uint8Array();
-  const of = (gpu: number) => gpus.get(gpu)!;
-  return {
-    gpu_text: (gpu: number, what: number, at: number) => {
-      text = new TextEncoder().encode(gpus.get(gpu)?.text(what, at) ?? "closed");
-      return text.length;
-    },
-    gpu_text_into: (into: number) => write(into)(text),
-    gpu_largest: (gpu: number) => of(gpu).device.limits.maxBufferSize,
-    gpu_is_lost: (gpu: number) => (gpus.get(gpu)?.loss === "" ? 0 : 1),
-    gpu_alloc: (gpu: number, size: number) => of(gpu).alloc(size),
-    gpu_half: (gpu: number, size: number) => of(gpu).half(size),
-    gpu_verdict: (gpu: number, buffer: number) => of(gpu).verdict(buffer),
-    gpu_free: (gpu: number, buffer: number) => gpus.get(gpu)?.free(buffer),
-    gpu_map: (gpu: number, buffer: number, isWrite: number) => of(gpu).map(buffer, isWrite !== 0),
-    gpu_mapped: (gpu: number, buffer: number) => of(gpu).mapped(buffer),
-    gpu_range: (gpu: number, buffer: number) => of(gpu).range(buffer),
-    gpu_begin: (gpu: number) => of(gpu).begin(),
-    gpu_copy: (gpu: number, src: number, srcAt: number, dst: number, dstAt: number, length: number) =>
-      of(gpu).copy(src, srcAt, dst, dstAt, length),
-    gpu_fill: (gpu: number, dst: number, at: number, length: number, byte: number) =>
-      of(gpu).fill(dst, at, length, byte),
-    gpu_native: (gpu: number, commands: number) => of(gpu).native(commands),
-    gpu_end: (gpu: number, value: number) => of(gpu).end(value),
-    gpu_commit: (gpu: number) => of(gpu).commit(),
-    gpu_reached: (gpu: number) => of(gpu).reached,
-    gpu_nudge: (gpu: number) => of(gpu).nudge(),
-    gpu_stop: (gpu: number) => of(gpu).stop(),
-  };
-}
-
 /** An engine may keep for good what waits for a loss that never comes: that reaches no device. */
 function hearLoss(device: GPUDevice, gpu: WeakRef<Gpu>): void {
   void device.lost.then(({ message, reason }) => gpu.deref()?.lose(message || reason || "lost"));
-}
-
-function noWork(): Work {
-  return { steps: [], ways: new Set(), values: [0, 0] };
 }
 
 const EMPTY: Held = {
@@ -522,5 +478,7 @@ const LOSS_MS = 1000;
 /** How long a wait lasts before the engine is kept moving, and how often that is (S13.12). */
 const SLOW_MS = 10;
 const NUDGE_MS = 4;
+/** A longer copy is a piece of a long one, or stands alone: nothing is gained by keeping it. */
+const SMALL_MAX = 2 ** 16;
 /** What every buffer can be used for. */
 const USAGE = Usage.STORAGE | Usage.COPY_SRC | Usage.COPY_DST;

@@ -1,4 +1,4 @@
-// Staging halves: an upload and a readback buffer each, made when first needed.
+// Staging halves: an upload or a readback buffer each, made when it is needed.
 //
 // A way is mapped anew as soon as the work that used it is on the queue, so that the host finds it
 // mapped when its turn comes; and it stays mapped until work that uses it goes to the queue, so
@@ -21,13 +21,15 @@ export interface Around {
   readonly woke: () => void;
   /** A map failed that nobody cancelled. */
   readonly failed: () => void;
+  /** A way is about to be destroyed. */
+  readonly left: (way: Way) => void;
 }
 
 /** One way through a half: a buffer that the host writes, or one that it reads. */
 export class Way {
   readonly buffer: GPUBuffer;
+  readonly isWritten: boolean;
   readonly #around: Around;
-  readonly #mode: number;
   #state = State.Unmapped;
   /** Which map is the latest; earlier ones were cancelled. */
   #round = 0;
@@ -36,7 +38,7 @@ export class Way {
 
   constructor(around: Around, size: number, isWritten: boolean) {
     this.#around = around;
-    this.#mode = isWritten ? MapMode.WRITE : MapMode.READ;
+    this.isWritten = isWritten;
     const label = isWritten ? "rig upload" : "rig readback";
     const usage = isWritten ? Usage.MAP_WRITE | Usage.COPY_SRC : Usage.MAP_READ | Usage.COPY_DST;
     // A device without room, or one that is being lost, shows it by a map that fails.
@@ -68,7 +70,7 @@ export class Way {
       if (this.#isAsked) woke();
       this.#isAsked = false;
     };
-    this.buffer.mapAsync(this.#mode).then(there, () => round === this.#round && failed());
+    this.buffer.mapAsync(this.isWritten ? MapMode.WRITE : MapMode.READ).then(there, () => round === this.#round && failed());
   }
 
   /** Maps it anew, if a map is on its way. */
@@ -115,35 +117,32 @@ export class Way {
   }
 }
 
-/** A staging half. */
+/** A staging half: a buffer of one way at a time. */
 export class Half {
   readonly #around: Around;
   readonly #length: number;
-  readonly #ways: [Way | null, Way | null] = [null, null];
+  #way: Way | null = null;
 
   constructor(around: Around, length: number) {
     this.#around = around;
-    this.#length = Math.min(length, WAY_MAX);
+    this.#length = length;
   }
 
-  /** Returns the way that the host writes, or the one that it reads. */
+  /** Returns the way that the host writes, or the one that it reads; it takes the other's place. */
   way(isWritten: boolean): Way {
-    const at = isWritten ? 1 : 0;
-    return (this.#ways[at] ??= new Way(this.#around, this.#length, isWritten));
+    if (this.#way && this.#way.isWritten !== isWritten) this.destroy();
+    return (this.#way ??= new Way(this.#around, this.#length, isWritten));
   }
 
-  /** Asks anew for maps on their way. */
+  /** Asks anew for a map on its way. */
   again(): void {
-    for (const way of this.#ways) way?.again();
+    this.#way?.again();
   }
 
-  /** Destroys its buffers; answers their ways. */
-  destroy(): Way[] {
-    const ways = this.#ways.filter((way) => way !== null);
-    for (const way of ways) way.destroy();
-    return ways;
+  destroy(): void {
+    if (!this.#way) return;
+    this.#around.left(this.#way);
+    this.#way.destroy();
+    this.#way = null;
   }
 }
-
-/** A half's two buffers lie within 4 MiB together. */
-const WAY_MAX = 2 * 2 ** 20;

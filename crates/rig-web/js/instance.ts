@@ -3,7 +3,8 @@
 import { Arrays } from "./arrays.js";
 import { Dropped, mayMissTasks, Pressure } from "./collector.js";
 import { lost, RigError, told, unsupported } from "./error.js";
-import { Gpu, gpuImports } from "./gpu.js";
+import { Gpu } from "./gpu.js";
+import { gpuImports } from "./imports.js";
 import type { Wait } from "./wait.js";
 
 /** What the wasm half exports: its `src` says what each does. */
@@ -303,7 +304,7 @@ export class Instance {
   }
 
   #text(at: number, length: number): string {
-    return DECODER.decode(this.#bytes(at, length));
+    return length === 0 ? "" : DECODER.decode(this.#bytes(at, length));
   }
 
   /** What the wasm half imports: `src/page.rs` says what each does. */

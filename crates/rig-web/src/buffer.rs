@@ -159,7 +159,7 @@ extern "C" fn blit(ticket: f64, buffer: f64, offset: f64, array: u32, call: u32)
         let part = buffer.view(offset as u64, len).map_err(|error| renamed(error, call))?;
         let own = embed::wrap(bytes, array);
         let done = match into {
-            true => copy_async(&own, &part).await,
+            true => embed::copy_taken(&own, &part).await,
             false => copy_async(&part, &own).await,
         };
         done.map(Answer::from).map_err(|error| renamed(error, call))

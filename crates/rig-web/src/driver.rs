@@ -42,9 +42,9 @@ impl Web {
         facts.default_budget_bytes = BUDGET_BYTES;
         facts.largest_bytes = page::gpu_largest(gpu) as u64 / WORD * WORD;
         facts.queues = vec![Queue::ALL];
-        // A half has two buffers, within it together (S7.6).
-        facts.piece_bytes = HALF_BYTES / 2;
+        facts.piece_bytes = HALF_BYTES;
         facts.half_bytes = HALF_BYTES;
+        facts.write_bytes = WRITE_BYTES;
         facts.may_block = false;
         facts.addressed = Addressed::Never;
         facts.grain_bytes = WORD;
@@ -100,6 +100,13 @@ impl Web {
             }
             Op::Native(native) => {
                 let source: &dyn Any = &*native.0;
+                if let Some(bytes) = source.downcast_ref::<HostBytes>() {
+                    let (dst, from) = (span(0)?, bytes.array().ok_or("it takes arrays alone")?);
+                    let (at, to_at) = (from.offset as f64, dst.offset as f64);
+                    let (to, len) = (number(dst.region), dst.len as f64);
+                    page::gpu_write(self.gpu, from.array, at, to, to_at, len);
+                    return Ok(());
+                }
                 let commands = source.downcast_ref::<Commands>();
                 let commands = commands.ok_or("this device runs commands of the page only")?;
                 page::gpu_native(self.gpu, commands.0);
@@ -265,6 +272,8 @@ fn number(region: Region) -> f64 {
 
 const WORD: u64 = 4;
 const HALF_BYTES: u64 = 4 << 20;
+/// What a blit has taken by one write: a copy of the array costs more up to here.
+const WRITE_BYTES: u64 = 256 << 20;
 const BUDGET_BYTES: u64 = 512 << 20;
 /// How soon those who wait are looked after again: so often an engine has to be nudged.
 const SERVICE: Duration = Duration::from_millis(4);

@@ -1,7 +1,7 @@
 //! What the page's half does for this one, as functions of numbers.
 //!
 //! Objects of the page are numbers here: arrays (also the ranges of mapped GPU buffers), GPU
-//! devices, GPU buffers. `js/instance.ts` and `js/gpu.ts` implement every function of this file,
+//! devices, GPU buffers. `js/instance.ts` and `js/imports.ts` implement every function of this file,
 //! under its name.
 
 use rig::bytes::{Arrays, InArray};
@@ -40,6 +40,7 @@ unsafe extern "C" {
     pub(crate) safe fn gpu_begin(gpu: u32);
     pub(crate) safe fn gpu_copy(gpu: u32, src: f64, src_at: f64, dst: f64, dst_at: f64, len: f64);
     pub(crate) safe fn gpu_fill(gpu: u32, dst: f64, dst_at: f64, len: f64, byte: u32);
+    pub(crate) safe fn gpu_write(gpu: u32, src: u32, src_at: f64, dst: f64, dst_at: f64, len: f64);
     pub(crate) safe fn gpu_native(gpu: u32, commands: f64);
     pub(crate) safe fn gpu_end(gpu: u32, value: f64) -> u32;
     pub(crate) safe fn gpu_commit(gpu: u32);
@@ -62,6 +63,9 @@ pub(crate) enum About {
 /// Returns a text of a GPU device; empty where there is none.
 pub(crate) fn text(gpu: u32, about: About, at: f64) -> String {
     let mut bytes = vec![0; gpu_text(gpu, about as u32, at)];
+    if bytes.is_empty() {
+        return String::new();
+    }
     // SAFETY: the page writes as many bytes as it just said the text has.
     unsafe { gpu_text_into(bytes.as_mut_ptr()) };
     String::from_utf8(bytes).unwrap_or_default()

@@ -14,6 +14,7 @@ use crate::export::Export;
 use crate::hold::Hold;
 use crate::kernel::Kernel;
 use crate::open::Opener;
+use crate::piece::Pace;
 use crate::prepare::Prepared;
 use crate::submit::Launch;
 use crate::timeline::Point;
@@ -39,7 +40,7 @@ use bytemuck::Pod;
 /// # }
 /// ```
 pub fn copy(src: &Buffer, dst: &Buffer) -> Result<()> {
-    if copy_now(src, dst)? { Ok(()) } else { wait::block_on(copy_on(src, dst)) }
+    if copy_now(src, dst)? { Ok(()) } else { wait::block_on(copy_on(src, dst, Pace::Steady)) }
 }
 
 impl Device {

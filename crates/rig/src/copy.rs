@@ -16,7 +16,7 @@ use crate::files::{read_file, write_file};
 use crate::hand::Touch;
 use crate::life;
 use crate::piece::{
-    Sink, Source, device_copy, file_to_file, note, staged_in, staged_out, staged_through,
+    Pace, Sink, Source, device_copy, file_to_file, note, staged_in, staged_out, staged_through,
 };
 use crate::profile::{self, What};
 use crate::route::{Peer, Peers, Place, Route, Side, route};
@@ -56,7 +56,12 @@ use std::sync::Arc;
 /// # }
 /// ```
 pub async fn copy_async(src: &Buffer, dst: &Buffer) -> Result<()> {
-    if copy_now(src, dst)? { Ok(()) } else { copy_on(src, dst).await }
+    copy_at(src, dst, Pace::Steady).await
+}
+
+/// Copies like [`copy_async`], at this pace.
+pub(crate) async fn copy_at(src: &Buffer, dst: &Buffer, pace: Pace) -> Result<()> {
+    if copy_now(src, dst)? { Ok(()) } else { copy_on(src, dst, pace).await }
 }
 
 /// Checks a copy, and makes it if the host does that and waits for nothing; answers whether it did.
@@ -84,18 +89,18 @@ pub(crate) fn copy_now(src: &Buffer, dst: &Buffer) -> Outcome<bool> {
 }
 
 /// Makes a copy that was checked.
-pub(crate) async fn copy_on(src: &Buffer, dst: &Buffer) -> Result<()> {
+pub(crate) async fn copy_on(src: &Buffer, dst: &Buffer, pace: Pace) -> Result<()> {
     let _calls = [Call::moving(&src.at), Call::moving(&dst.at)];
     let (route, _peer) = choose(src, dst)?;
-    Ok(run(route, src, dst).await?)
+    Ok(run(route, src, dst, pace).await?)
 }
 
-async fn run(route: Route, src: &Buffer, dst: &Buffer) -> Outcome<()> {
+async fn run(route: Route, src: &Buffer, dst: &Buffer, pace: Pace) -> Outcome<()> {
     let len = src.len();
     match route {
         Route::HostCopy => host_copy(src, dst).await,
         Route::Direct { by } => direct(by, src, dst).await,
-        Route::StagedIn { .. } => shared_in(&Source::Host(src), dst).await,
+        Route::StagedIn { .. } => shared_in(&Source::Host(src, pace), dst).await,
         Route::StagedOut { .. } => {
             check_claim("copy", Claimed { buffer: dst, access: Access::Write })?;
             shared_out(src, &mut Sink::Host(dst)).await

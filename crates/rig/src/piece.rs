@@ -7,7 +7,7 @@ use crate::access::{Side as Claimed, claim_host, own_bytes, part_bytes};
 use crate::allocation::owner::Owner;
 use crate::buffer::Buffer;
 use crate::bytes::HostBytes;
-use crate::driver::{Access, Op, Part, Span, Work};
+use crate::driver::{Access, Native, Op, Part, Span, Work};
 use crate::error::{Failed, Outcome};
 use crate::files::{read_file, write_file};
 use crate::hand::{Job, Touch, hand_over, merge};
@@ -16,11 +16,22 @@ use crate::profile::{self, Event, What};
 use crate::staging::{self, Half, Lane};
 use crate::timeline::{DeviceId, Point};
 use crate::wait;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// How fast host bytes are handed over to a driver that takes them as they are.
+#[derive(Clone, Copy)]
+pub(crate) enum Pace {
+    /// A piece once an earlier one is done, so that few bytes are on the way.
+    Steady,
+    /// All in the first poll, up to as many as the driver takes.
+    AtOnce,
+}
 
 /// Where the host takes a piece from.
 pub(crate) enum Source<'a> {
-    Host(&'a Buffer),
+    Host(&'a Buffer, Pace),
     File(&'a Buffer),
     Slice(&'a [u8]),
 }
@@ -34,7 +45,7 @@ impl Source<'_> {
                 into.write_slice_near(piece(from, offset, len));
                 Ok(())
             }
-            Self::Host(buffer) => {
+            Self::Host(buffer, _) => {
                 let side = Claimed { buffer, access: Access::Read };
                 let _held = claim_host("copy", &[side]).await?;
                 part_bytes(buffer, offset, len)?.copy_near_to(into);
@@ -106,24 +117,70 @@ async fn half_bytes(half: &Half, len: u64, access: Access) -> Outcome<HostBytes>
 }
 
 /// The host moves each piece into a half, the device on from there; the last leg is waited for.
+/// A driver that takes host bytes as they are gets them without a half.
 pub(crate) async fn staged_in(src: &Source<'_>, dst: &Buffer) -> Outcome<()> {
     let device = &dst.at.owner;
     let mut lane = Lane::default();
-    let (mut offset, mut last) = (0, None);
-    while offset < dst.len() {
+    let (mut offset, mut running) = (0, [None::<Point>; RUNNING]);
+    loop {
+        let is_over = offset >= dst.len();
+        if let Some(point) = running[if is_over { RUNNING - 1 } else { 0 }] {
+            wait::finish(device, point.value(), "copy").await?;
+        }
+        if is_over {
+            return Ok(());
+        }
+        running.rotate_left(1);
+        if let Some(from) = taken(src, dst) {
+            let len = write_len(src, dst, offset);
+            let leg = pin!(leg_written(from, dst, offset, len));
+            if let Poll::Ready(point) = leg.poll(&mut Context::from_waker(Waker::noop())) {
+                running[RUNNING - 1] = Some(point?);
+                offset += len;
+                continue;
+            }
+        }
         let half = take_half(device, &mut lane, DeviceId::HOST).await?;
         let len = (dst.len() - offset).min(half.len()).min(staging::piece_bytes(device));
         let started = profile::begin();
         let into = half_bytes(&half, len, Access::Write).await?;
         src.move_into(offset, into).await?;
         note(started, What::HostMove, DeviceId::HOST, len);
-        last = Some(leg_in(device, &half, dst, offset, len).await?);
+        running[RUNNING - 1] = Some(leg_in(device, &half, dst, offset, len).await?);
         offset += len;
     }
-    match last {
-        Some(point) => wait::finish(device, point.value(), "copy").await,
-        None => Ok(()),
+}
+
+/// Returns the host buffer whose bytes the driver takes as they are, if it does.
+pub(crate) fn taken<'a>(src: &Source<'a>, dst: &Buffer) -> Option<&'a Buffer> {
+    let facts = &dst.at.owner.facts;
+    let whole = (dst.offset() | dst.len()).is_multiple_of(facts.grain_bytes);
+    match src {
+        Source::Host(buffer, _) if facts.write_bytes > 0 && whole => Some(buffer),
+        _ => None,
     }
+}
+
+/// Returns the bytes of the next piece that a driver takes as it is.
+fn write_len(src: &Source<'_>, dst: &Buffer, offset: u64) -> u64 {
+    let len_max = match src {
+        Source::Host(_, Pace::AtOnce) if dst.len() <= dst.at.owner.facts.write_bytes => dst.len(),
+        _ => staging::piece_bytes(&dst.at.owner),
+    };
+    len_max.min(dst.len() - offset)
+}
+
+/// Hands a piece of a host buffer over as it is. Dropped while it waits, it did nothing.
+async fn leg_written(from: &Buffer, dst: &Buffer, offset: u64, len: u64) -> Outcome<Point> {
+    let started = profile::begin();
+    let side = Claimed { buffer: from, access: Access::Read };
+    let _held = claim_host("copy", &[side]).await?;
+    let op = Op::Native(Native(Arc::new(part_bytes(from, offset, len)?)));
+    let spans = [part_of(dst, offset, len, Access::Write)];
+    let touches = [Touch { at: &dst.at, access: Access::Write }];
+    let point = handed(&dst.at.owner, op, &spans, &touches).await?;
+    note(started, What::Leg, dst.at.owner.id, len);
+    Ok(point)
 }
 
 async fn leg_in(
@@ -285,11 +342,21 @@ pub(crate) async fn device_copy(
     to: Span,
     touches: &[Touch<'_>],
 ) -> Outcome<Point> {
+    handed(device, Op::Copy { src: 0, dst: 1 }, &[from, to], touches).await
+}
+
+/// Hands one part over to a device's copy queue.
+async fn handed(
+    device: &Arc<Owner>,
+    op: Op,
+    spans: &[Span],
+    touches: &[Touch<'_>],
+) -> Outcome<Point> {
     let Some(queue) = device.copy_queue else {
         return Err(Failed::unsupported(&device.name, "this device runs no copies"));
     };
-    let parts = [Part { queue, after: Vec::new(), op: Op::Copy { src: 0, dst: 1 } }];
-    let work = Work { prepared: None, parts: &parts, spans: &[from, to] };
+    let parts = [Part { queue, after: Vec::new(), op }];
+    let work = Work { prepared: None, parts: &parts, spans };
     let touches = merge(touches.iter().copied());
     let job = Job::of("copy", work, &touches);
     hand_over(device, &job).await
@@ -299,3 +366,8 @@ pub(crate) async fn device_copy(
 pub(crate) fn note(begun: Option<u64>, what: What, device: DeviceId, bytes: u64) {
     profile::end(begun, what, device, |event| Event { bytes, ..event });
 }
+
+/// How many pieces a device has that are not done, at most. One piece of all bytes was 2 to 7 times
+/// slower from 16 to 256 MiB, in Node and Chromium, where the engine had no memory at hand
+/// (benchmark of 2026-11-30).
+const RUNNING: usize = 4;

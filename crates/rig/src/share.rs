@@ -14,7 +14,9 @@ use crate::driver::{Access, Span};
 use crate::error::Outcome;
 use crate::global::Global;
 use crate::hand::Touch;
-use crate::piece::{Sink, Source, device_copy, note, part_of, staged_in, staged_out, take_half};
+use crate::piece::{
+    Sink, Source, device_copy, note, part_of, staged_in, staged_out, take_half, taken,
+};
 use crate::profile::{self, What};
 use crate::staging::{self, Half, Lane};
 use crate::sync::plain::Mutex;
@@ -55,17 +57,18 @@ pub(crate) async fn shared_out(src: &Buffer, dst: &mut Sink<'_>) -> Outcome<()> 
     Ok(())
 }
 
-/// Copies in like [`staged_in`]; small copies share a half.
+/// Copies in like [`staged_in`]; small copies that need halves share one.
 pub(crate) async fn shared_in(src: &Source<'_>, dst: &Buffer) -> Outcome<()> {
     let device = &dst.at.owner;
-    if !is_small(device, dst.len()) || matches!(src, Source::File(_)) {
+    let is_alone = matches!(src, Source::File(_)) || taken(src, dst).is_some();
+    if !is_small(device, dst.len()) || is_alone {
         return staged_in(src, dst).await;
     }
     let part = join(device, dst.len(), DeviceId::HOST).await?;
     let started = profile::begin();
     match src {
         Source::Slice(from) => part.bytes(Access::Write).await?.write_slice(from),
-        Source::Host(buffer) => {
+        Source::Host(buffer, _) => {
             let side = Claimed { buffer, access: Access::Read };
             part.with_claimed(side, Access::Write, |into, from| from.copy_to(into)).await?;
         }

@@ -35,6 +35,9 @@ pub struct Facts {
     pub piece_bytes: u64,
     /// The bytes of one staging half (S7.5).
     pub half_bytes: u64,
+    /// The most host bytes that one hand-over takes as they are, without a half, in a
+    /// [`crate::driver::Native`] (S7.6); 0 where it takes none.
+    pub write_bytes: u64,
     /// The most foreign points one submission can wait for; below 0 counts as 0.
     pub waits_max: i64,
     /// Whether a thread may block on this device.
@@ -67,6 +70,7 @@ impl Facts {
             queues: Vec::new(),
             piece_bytes: 4 << 20,
             half_bytes: 4 << 20,
+            write_bytes: 0,
             waits_max: 0,
             may_block: true,
             hang_ms: None,

@@ -87,7 +87,9 @@ pub enum Op {
     Native(Native),
 }
 
-/// Work in a form that its driver knows: a function that encodes commands.
+/// Work in a form that its driver knows: a function that encodes commands; or
+/// [`crate::bytes::HostBytes`], which a driver whose facts have `write_bytes` takes into the one
+/// span before the hand-over returns.
 #[derive(Clone)]
 pub struct Native(pub Arc<dyn CodeSource>);
 

@@ -1,0 +1,54 @@
+// Work on its way to a device's queue: steps in their order.
+
+import type { Way } from "./half.js";
+
+/** Encodes a step of the library. */
+export type Encode = (to: GPUCommandEncoder) => void;
+
+/** A write of the queue's own. */
+interface Write {
+  readonly buffer: GPUBuffer;
+  readonly offset: number;
+  readonly bytes: Uint8Array;
+}
+
+/** Work on its way to the queue: the library's steps or a program's commands, and halves' ways. */
+export interface Work {
+  steps: (Encode | Write | GPUCommandEncoder)[];
+  ways: Set<Way>;
+  /** The first and the last value whose work it is; 0 for nobody's. */
+  values: [number, number];
+}
+
+/** Returns no work, of nobody. */
+export function noWork(): Work {
+  return { steps: [], ways: new Set(), values: [0, 0] };
+}
+
+/** Does the steps: writes of the queue's own between submissions of what is encoded. */
+export function run(device: GPUDevice, steps: Work["steps"]): void {
+  const { queue } = device;
+  let finished: GPUCommandBuffer[] = [];
+  let own: GPUCommandEncoder | null = null;
+  const finish = () => {
+    if (own) finished.push(own.finish());
+    own = null;
+  };
+  const submit = () => {
+    finish();
+    if (finished.length > 0) queue.submit(finished);
+    finished = [];
+  };
+  for (const step of steps) {
+    if (typeof step === "function") {
+      step((own ??= device.createCommandEncoder({ label: "rig" })));
+    } else if ("bytes" in step) {
+      submit();
+      queue.writeBuffer(step.buffer, step.offset, step.bytes);
+    } else {
+      finish();
+      finished.push(step.finish());
+    }
+  }
+  submit();
+}
