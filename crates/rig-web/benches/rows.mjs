@@ -51,6 +51,7 @@ async function making({ gpu, device, peers, tell, quick }) {
   const usage = 8 | 4 | 128;
   const size = 64 * KIB;
   const count = 1_000;
+  const registry = new FinalizationRegistry(() => undefined);
   const cases = {
     rig() {
       for (let i = 0; i < count; i += 1) gpu.createBufferNow(size).dispose();
@@ -61,6 +62,9 @@ async function making({ gpu, device, peers, tell, quick }) {
     async promise() {
       for (let i = 0; i < count; i += 1) (await gpu.createBuffer(size)).dispose();
     },
+    watched() {
+      for (let i = 0; i < count; i += 1) registry.register({ i }, i);
+    },
   };
   const manager = peers?.bufferManager;
   if (manager) {
@@ -68,10 +72,11 @@ async function making({ gpu, device, peers, tell, quick }) {
       for (let i = 0; i < count; i += 1) manager.releaseBuffer(manager.acquireBuffer(size, usage));
     };
   }
-  const times = await interleaved(cases, quick ? 10 : 40, () => fence(device));
+  const times = await interleaved(cases, quick ? 10 : 40, () => settled(device));
   const row = rows(tell, "P16", times);
   row("createBufferNow, dispose", "rig", "raw createBuffer, destroy", "raw", 0.08, count);
   if (manager) row("createBufferNow, dispose", "rig", "TensorFlow.js, acquire and release", "tf", 0.3, count);
+  row("createBufferNow, dispose", "rig", "an object that a FinalizationRegistry watches", "watched", undefined, count);
   row("createBuffer awaited, dispose", "promise", "raw createBuffer, destroy", "raw", undefined, count);
 }
 
@@ -89,14 +94,17 @@ async function uploads({ rig, gpu, device, peers, tell, quick }) {
         return fence(device);
       },
     };
-    if (peers?.upload && size === 16 * MIB) cases.tf = () => peers.upload(new Float32Array(data.buffer));
-    const times = await interleaved(cases, rounds(size, quick), () => fence(device));
+    // What becomes of a write is told by error scopes alone.
+    if (size <= 64 * KIB) cases.told = () => Promise.all([told(device, () => device.queue.writeBuffer(buffer, 0, data)), fence(device)]);
+    for (const [name, peer] of peersAt(peers, size)) cases[name] = () => peer.upload(new Float32Array(data.buffer));
+    const times = await interleaved(cases, rounds(size, quick), () => settled(device));
     check(await x.toArray(Uint8Array), data);
     const row = rows(tell, "P17", times);
     const wanted = size === 256 * MIB ? 1 / 2.5 : 1;
     row(`copy of a wrapped array, ${named(size)}`, "copy", "writeBuffer, waited for", "raw", wanted);
     row(`blitFrom, ${named(size)}`, "blit", "writeBuffer, waited for", "raw", wanted);
-    if (cases.tf) row(`copy of a wrapped array, ${named(size)}`, "copy", "TensorFlow.js", "tf", 1 / 3);
+    if (cases.told) row(`blitFrom, ${named(size)}`, "blit", "writeBuffer in error scopes, waited for", "told");
+    for (const [name] of peersAt(peers, size)) row(`copy of a wrapped array, ${named(size)}`, "copy", name, name, 1 / 3);
     x.free();
     buffer.destroy();
   }
@@ -124,12 +132,12 @@ async function reads({ gpu, device, peers, tell, quick }) {
         staging.destroy();
       },
     };
-    if (peers?.read && size === 16 * MIB) cases.tf = peers.read(new Float32Array(size / 4).fill(3));
-    const times = await interleaved(cases, rounds(size, quick), () => fence(device));
+    for (const [name, peer] of peersAt(peers, size)) cases[name] = peer.read(new Float32Array(size / 4).fill(3));
+    const times = await interleaved(cases, rounds(size, quick), () => settled(device));
     check(found, data);
     const row = rows(tell, "P17", times);
     row(`toArray, ${named(size)}`, "rig", "a buffer mapped and copied", "raw", 1);
-    if (cases.tf) row(`toArray, ${named(size)}`, "rig", "TensorFlow.js", "tf", 1 / 3);
+    for (const [name] of peersAt(peers, size)) row(`toArray, ${named(size)}`, "rig", name, name, 1 / 3);
     x.free();
     buffer.destroy();
   }
@@ -140,12 +148,12 @@ async function smallReads({ gpu, device, tell, quick }) {
   const x = await gpu.createBuffer(4 * count);
   await x.blitFrom(Uint32Array.from({ length: count }, (_, i) => i + 1));
   const buffer = device.createBuffer({ size: 4 * count, usage: 8 | 4 | 128 });
-  const staging = device.createBuffer({ size: 4, usage: 1 | 8 });
+  const [staging, all] = [4, 4 * count].map((size) => device.createBuffer({ size, usage: 1 | 8 }));
   let found;
   const cases = {
     async rig() {
-      const all = Array.from({ length: count }, (_, i) => x.toArray(Uint32Array, { offset: 4 * i, length: 4 }));
-      found = await Promise.all(all);
+      const reads = Array.from({ length: count }, (_, i) => x.toArray(Uint32Array, { offset: 4 * i, length: 4 }));
+      found = await Promise.all(reads);
     },
     async raw() {
       for (let i = 0; i < count; i += 1) {
@@ -157,11 +165,23 @@ async function smallReads({ gpu, device, tell, quick }) {
         staging.unmap();
       }
     },
+    async floor() {
+      const encoder = device.createCommandEncoder();
+      for (let i = 0; i < count; i += 1) encoder.copyBufferToBuffer(buffer, 4 * i, all, 4 * i, 4);
+      device.queue.submit([encoder.finish()]);
+      await all.mapAsync(1);
+      const bytes = all.getMappedRange();
+      await Promise.all(Array.from({ length: count }, async (_, i) => new Uint32Array(bytes.slice(4 * i, 4 * i + 4))));
+      all.unmap();
+    },
   };
-  const times = await interleaved(cases, quick ? 5 : 30, () => fence(device));
+  const times = await interleaved(cases, quick ? 5 : 30, () => settled(device));
   if (found.some(([word], i) => word !== i + 1)) throw new Error("a small read was wrong");
-  rows(tell, "P19", times)("toArray, asked together", "rig", "as many maps, one after another", "raw", 1 / 50, count);
-  for (const own of [staging, buffer]) own.destroy();
+  const row = rows(tell, "P19", times);
+  row("toArray, asked together", "rig", "as many maps, one after another", "raw", 1 / 50, count);
+  row("toArray, asked together", "rig", "as many copies by hand in one map", "floor", undefined, count);
+  row("as many copies by hand in one map", "floor", "as many maps, one after another", "raw", undefined, count);
+  for (const own of [staging, all, buffer]) own.destroy();
   x.free();
 }
 
@@ -229,11 +249,31 @@ async function fence(device) {
   buffer.destroy();
 }
 
-/** Runs the cases in turn, each `count` times, and answers their times in milliseconds. */
+/** Waits like {@link fence} ahead of a case: an engine that looks seldom is kept moving. */
+async function settled(device) {
+  const timer = setInterval(() => device.queue.submit([]), 4);
+  await fence(device);
+  clearInterval(timer);
+}
+
+/** Waits for the verdict on what is queued. */
+async function told(device, queue) {
+  for (const filter of ["validation", "out-of-memory"]) device.pushErrorScope(filter);
+  queue();
+  await Promise.all([device.popErrorScope(), device.popErrorScope()]);
+}
+
+/** The peers that take part at a size, by name. */
+function peersAt(peers, size) {
+  return size === 16 * MIB ? Object.entries(peers?.tensors ?? {}) : [];
+}
+
+/** Runs the cases in turn, each `count` times or until time is over; answers milliseconds. */
 async function interleaved(cases, count, settle) {
   const names = Object.keys(cases);
   const times = Object.fromEntries(names.map((name) => [name, []]));
-  for (let round = -1; round < count; round += 1) {
+  const end = performance.now() + ROW_MS;
+  for (let round = -1; round < count && (round < ROUNDS_MIN || performance.now() < end); round += 1) {
     for (let i = 0; i < names.length; i += 1) {
       const name = names[(i + Math.max(round, 0)) % names.length];
       await settle();
@@ -276,16 +316,20 @@ function check(found, wanted) {
 }
 
 function sizes(quick) {
-  return quick ? [64 * KIB, 16 * MIB] : [64 * KIB, MIB, 16 * MIB, 64 * MIB, 256 * MIB];
+  return quick ? [4, 64 * KIB, MIB, 16 * MIB] : [4, 4 * KIB, 64 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB];
 }
 
 function rounds(size, quick) {
-  return quick ? 5 : size > 16 * MIB ? 6 : 20;
+  return (quick ? 5 : size > 16 * MIB ? 6 : 20) * (size < MIB ? 10 : 1);
 }
 
 function named(bytes) {
+  if (bytes < KIB) return `${bytes} B`;
   return bytes < MIB ? `${bytes / KIB} KiB` : `${Math.round(bytes / MIB)} MiB`;
 }
 
+/** A row takes no longer, once it has so many rounds. */
+const ROW_MS = 8_000;
+const ROUNDS_MIN = 3;
 /** A call that takes longer waited for something. */
 const STALL_MS = 2;

@@ -34,7 +34,7 @@ for (const name of engines.length > 0 ? engines : Object.keys(all)) {
 function hasPeers() {
   const own = { cwd: `${HERE}peers`, stdio: "ignore" };
   try {
-    if (!existsSync(`${HERE}peers/node_modules/@tensorflow`)) {
+    if (!existsSync(`${HERE}peers/node_modules/@jax-js`)) {
       execFileSync("npm", ["install", "--no-fund", "--no-audit", "--no-package-lock"], own);
     }
     const words = ["peers.mjs", "--bundle", "--format=esm", "--outfile=node_modules/peers.js"];
