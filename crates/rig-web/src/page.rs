@@ -1,8 +1,8 @@
 //! What the page's half does for this one, as functions of numbers.
 //!
 //! Objects of the page are numbers here: arrays (also the ranges of mapped GPU buffers), GPU
-//! devices, GPU buffers. `js/instance.ts` and `js/imports.ts` implement every function of this file,
-//! under its name.
+//! devices, GPU buffers. `js/instance.ts` and `js/imports.ts` implement every function of this
+//! file, under its name.
 
 use rig::bytes::{Arrays, InArray};
 use std::time::Duration;
