@@ -276,7 +276,7 @@ test("s13_9_10000_buffers_forgotten_in_a_loop_of_microtasks_stay_within_the_budg
   const { actualCount, requestedCount } = m.stats();
   holds(actualCount <= 1_024, `${actualCount} arrays served ${requestedCount} buffers`);
   const rounds = roundsOf(m);
-  holds(rounds <= 80, `${rounds} of 10,000 waited for a round: a round serves half a budget on average`);
+  holds(rounds <= 313, `${rounds} of 10,000 waited for a round: one serves an eighth of a budget or more`);
   await m.close();
 });
 
@@ -319,7 +319,7 @@ test("s13_9_a_frame_loop_that_never_frees_stays_within_its_budget_and_waits_for_
     const asked = device.gpu ? device.stats().actualCount : 0;
     const rounds = roundsOf(device);
     holds(waited <= rounds + asked, `${waited} waited on ${device.name}: ${rounds} for rounds, ${asked} for new memory`);
-    holds(rounds <= 15, `${rounds} rounds of 480 buffers: a round serves half a budget on average`);
+    holds(rounds <= 60, `${rounds} rounds of 480 buffers: one serves an eighth of a budget or more`);
   });
 });
 
