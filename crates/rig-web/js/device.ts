@@ -3,11 +3,12 @@
 import { Buffer, type Lent, type Made, numberOf, type Range } from "./buffer.js";
 import { Pacing } from "./collector.js";
 import { budgetOf, callable, has, instance, integer, options } from "./check.js";
-import { type LabelTotal, lost, misuse, RigError, type SiteTotal, told, unsupported } from "./error.js";
+import { lost, misuse, RigError, told, unsupported } from "./error.js";
 import type { Gpu } from "./gpu.js";
 import type { Exports, Instance } from "./instance.js";
 import { Kernel } from "./kernel.js";
 import { Listeners } from "./listeners.js";
+import type { DeviceStats, Returned } from "./stats.js";
 import { completion, raced, type Wait } from "./wait.js";
 
 /** A device and a value of its timeline. */
@@ -16,13 +17,6 @@ export interface Point {
   readonly device: Device;
   /** The value: which of its submissions, from 1. */
   readonly value: number;
-}
-/** What became of cached memory, in bytes. */
-export interface Returned {
-  /** What went back to the driver. */
-  readonly returned: number;
-  /** What follows once its device is done with it. */
-  readonly pending: number;
 }
 /** What has a name for people. */
 export type Label = {
@@ -70,61 +64,6 @@ export interface Facts {
   /** Whether `read`, `write` and `export` reach its memory. */
   readonly hostAddressed: boolean;
 }
-/** The statistics of one device, or of all together: counts, bytes, nanoseconds. */
-export interface Counters {
-  /** The device's name. */
-  readonly name: string;
-  /** The budget; `Infinity` is unbounded. */
-  readonly budgetBytes: number;
-  /** The bytes that it pays for: those of the next five together. */
-  readonly heldBytes: number;
-  /** Bytes in buffers that somebody can reach. */
-  readonly liveBytes: number;
-  /** Bytes on their way back: unreachable, and waiting for the work that used them. */
-  readonly returningBytes: number;
-  /** Bytes waiting for reuse. */
-  readonly cachedBytes: number;
-  /** Bytes that copies pass through. */
-  readonly stagingBytes: number;
-  /** Bytes of page-locked memory; none in browsers. */
-  readonly pinnedBytes: number;
-  /** Bytes lent to the page and without handles since; not among those held. */
-  readonly givenAwayBytes: number;
-  /** The most bytes held so far. */
-  readonly peakHeldBytes: number;
-  /** The most bytes live so far. */
-  readonly peakLiveBytes: number;
-  /** Buffers asked for, those that failed too. */
-  readonly requestedCount: number;
-  /** Their bytes, as asked for. */
-  readonly requestedBytes: number;
-  /** Buffers freed, or that nobody could reach any more. */
-  readonly returnedCount: number;
-  /** Their bytes, as asked for. */
-  readonly returnedBytes: number;
-  /** Allocations that the driver made. */
-  readonly actualCount: number;
-  /** Their bytes. */
-  readonly actualBytes: number;
-  /** Allocations that the driver took back. */
-  readonly freedCount: number;
-  /** Their bytes. */
-  readonly freedBytes: number;
-  /** Requests by what served them: the cache at once, the driver at once, and each of them after a round. */
-  readonly kindCounts: readonly [number, number, number, number];
-  /** Nanoseconds in drivers, to allocate and to free. */
-  readonly driverNs: number;
-  /** Nanoseconds in rig's own work on allocations. */
-  readonly totalNs: number;
-}
-/** The statistics of one device, with what is live on it: plain data. */
-export interface DeviceStats extends Counters {
-  /** The 10 greatest live totals by label, greatest first: what is kept that should have gone. */
-  readonly labels: readonly LabelTotal[];
-  /** Live totals by the place that made them; only with `init({ tracePool: true })`. */
-  readonly sites: readonly SiteTotal[];
-}
-
 /** Hears the events of a device, as an object. */
 export interface ListenerObject {
   /** Hears one. */

@@ -4,18 +4,17 @@ import { isNode, isPinned } from "./arrays.js";
 import { Buffer, isOdd, numberOf } from "./buffer.js";
 import { budgetOf, bytesOf, callable, flag, has, integer, named, options } from "./check.js";
 import { type ClaimOptions, Claims } from "./claims.js";
-import { type Counters, Device, type DeviceStats, type Label } from "./device.js";
+import { Device, type Label } from "./device.js";
 import { misuse, RigError, unsupported } from "./error.js";
 import { Usage } from "./flags.js";
 import { Instance, type Settings } from "./instance.js";
+import type { Counters, DeviceStats } from "./stats.js";
 import { completion, raced, type Wait } from "./wait.js";
 
 export type { Buffer, Bytes, Claim, Lent, Range, Stamps, TypedCtor } from "./buffer.js";
 export type { ClaimOptions, Claims } from "./claims.js";
 export type {
-  Counters,
   Device,
-  DeviceStats,
   Facts,
   KernelOptions,
   Label,
@@ -23,13 +22,24 @@ export type {
   ListenerObject,
   Pass,
   Point,
-  Returned,
   SubmitOptions,
   Uses,
 } from "./device.js";
 export type { Export } from "./export.js";
 export type { Bindings, Kernel } from "./kernel.js";
-export type { Code, Kept, LabelTotal, Report, Round, SiteTotal } from "./error.js";
+export type { Code } from "./error.js";
+export type {
+  Counters,
+  DeviceStats,
+  Held,
+  Kept,
+  LabelTotal,
+  Live,
+  Report,
+  Returned,
+  Round,
+  SiteTotal,
+} from "./stats.js";
 export type { Wait } from "./wait.js";
 export { RigError } from "./error.js";
 
