@@ -30,6 +30,7 @@ fn build(workspace: &Workspace) -> Result<Found, Failure> {
     laws(workspace)?;
     through_wgpu(workspace, &target)?;
     run(workspace.program("node_modules/.bin/esbuild").args(BUNDLE))?;
+    say_again(workspace)?;
     // The types are made, then met by a strict program.
     for project in ["crates/rig-web", "tests/web"] {
         run(workspace.program("node_modules/.bin/tsc").args(["-p", project]))?;
@@ -46,6 +47,16 @@ fn build(workspace: &Workspace) -> Result<Found, Failure> {
         return Err(note.into());
     }
     Ok(Found { note, ..Found::default() })
+}
+
+/// Says again what tells Vite that the module's own imports are for Node: a minified bundle has no
+/// comments.
+fn say_again(workspace: &Workspace) -> Result<(), Failure> {
+    let path = workspace.root.join("dist/rig.js");
+    let text = workspace.read("dist/rig.js")?;
+    let told = text.replace("import(", "import(/* @vite-ignore */");
+    std::fs::write(&path, told).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(())
 }
 
 /// Puts what a page needs to run the laws of drivers beside its tests.
