@@ -371,7 +371,7 @@ test(
   "s8_8_small_copies_that_went_wrong_together_are_told_to_each_of_their_callers",
   async ({ open }) => {
     const gpu = await open();
-    const [x, y] = [await gpu.createBuffer(4096), await gpu.createBuffer(4096)];
+    const [x, y, z] = [await gpu.createBuffer(4096), await gpu.createBuffer(4096), await gpu.createBuffer(512)];
     await x.fill(6);
     await y.fill(7);
     const many = (call) => Promise.all(Array.from({ length: 100 }, (_, i) => call(i).then(() => "done", (e) => e.what)));
@@ -379,7 +379,7 @@ test(
     const logged = await loggedBy(async () => {
       const wrong = Array(100).fill("Rejected");
       equal(await spoiled(() => many(read)), wrong, "reads");
-      equal(await spoiled(() => many((i) => x.blitFrom(new Uint8Array(4).fill(6), { offset: 4 * i }))), wrong, "writes");
+      equal(await spoiled(() => many((i) => z.blitFrom(new Uint8Array(4).fill(8), { offset: 4 * i }))), wrong, "writes");
       equal(await spoiled(() => many((i) => x.fill(0, { offset: 4 * i, length: 4 }))), wrong, "fills");
     });
     equal(logged, [], "whoever called is told, and nobody else");
@@ -388,6 +388,9 @@ test(
     equal(await many(read), Array(100).fill("done"), "what comes later is not theirs");
     equal(await x.toArray(Uint8Array), Array(4096).fill(6), "nothing of them ran");
     equal((await y.toArray(Uint8Array))[4095], 7);
+    await z.blitFrom(new Uint8Array(4).fill(9), { offset: 508 });
+    const ran = await z.toArray(Uint8Array, { length: 400 });
+    equal(ran.every((byte) => byte === 8), true, "the queue's own writes ran");
     await gpu.close();
   },
   needs,

@@ -71,6 +71,45 @@ test(
 );
 
 test(
+  "s7_6_a_copy_goes_to_the_queue_in_pieces_of_4_mib_at_most_four_undone_and_a_blit_in_one",
+  async ({ rig, adopted }) => {
+    const { device, gpu } = await adopted();
+    const { queue } = device;
+    const { writeBuffer } = queue;
+    const { mapAsync } = GPUBuffer.prototype;
+    let [written, undone, mostUndone] = [[], 0, 0];
+    queue.writeBuffer = function (buffer, offset, data, ...range) {
+      written.push(data.byteLength);
+      mostUndone = Math.max(mostUndone, undone + 1);
+      return writeBuffer.call(this, buffer, offset, data, ...range);
+    };
+    // Each piece has a fence behind it, whose map tells that it is done.
+    GPUBuffer.prototype.mapAsync = function (...words) {
+      undone += 1;
+      const mapped = mapAsync.apply(this, words);
+      mapped.then(() => (undone -= 1));
+      return mapped;
+    };
+    try {
+      const length = 25 * MIB;
+      const h = await rig.host.createBuffer(length);
+      const x = await gpu.createBuffer(length);
+      await rig.copy(h, x);
+      equal([written, gpu.submitted], [[...Array(6).fill(4 * MIB), MIB], 7], "a copy");
+      holds(mostUndone <= 4, `${mostUndone} pieces were undone at once`);
+      written = [];
+      await x.blitFrom(new Uint8Array(length));
+      equal([written, gpu.submitted], [[length], 8], "a blit");
+      h.dispose();
+    } finally {
+      GPUBuffer.prototype.mapAsync = mapAsync;
+    }
+    await gpu.close();
+  },
+  needs,
+);
+
+test(
   "s13_8_two_arrays_of_one_buffer_at_once_are_both_right",
   async ({ gpu }) => {
     const x = await gpu.createBuffer(1024);

@@ -16,6 +16,9 @@ mod driver;
 #[path = "../../contract/laws.rs"]
 mod laws;
 #[cfg(target_family = "wasm")]
+#[path = "../../contract/listed.rs"]
+mod listed;
+#[cfg(target_family = "wasm")]
 #[allow(dead_code)] // The package's exports use the rest.
 #[path = "../../../crates/rig-web/src/page.rs"]
 mod page;

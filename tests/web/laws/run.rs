@@ -1,7 +1,8 @@
 //! What the page calls: the laws by number, and what the package's instances have besides.
 
-use crate::bench::{Open, TURN};
+use crate::bench::TURN;
 use crate::driver::Web;
+use crate::listed::LAWS;
 use crate::page;
 use rig::driver::Driver;
 use std::cell::RefCell;
@@ -17,17 +18,6 @@ thread_local! {
     /// The driver under test.
     static WEB: RefCell<Option<Arc<Web>>> = const { RefCell::new(None) };
 }
-
-/// A law by its name.
-type Law = (&'static str, fn(Open<'_>));
-
-macro_rules! laws {
-    ([$($law:ident),*]) => {
-        const LAWS: &[Law] = &[$((stringify!($law), crate::laws::$law)),*];
-    };
-}
-
-crate::laws::of_every_device!(laws!());
 
 /// Gets ready; the package's settings mean nothing here.
 #[unsafe(no_mangle)]

@@ -13,6 +13,9 @@ mod bench;
 #[path = "../../contract/laws.rs"]
 mod laws;
 #[cfg(target_family = "wasm")]
+#[path = "../../contract/listed.rs"]
+mod listed;
+#[cfg(target_family = "wasm")]
 mod promises;
 #[cfg(target_family = "wasm")]
 mod run;

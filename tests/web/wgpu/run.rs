@@ -1,6 +1,7 @@
 //! What the page calls: the laws by number, and the promises.
 
-use crate::bench::{Open, TURN};
+use crate::bench::TURN;
+use crate::listed::LAWS;
 use crate::promises::{self, Promise};
 use rig::driver::Driver;
 use rig::drivers;
@@ -21,17 +22,6 @@ extern "C" {
     #[wasm_bindgen(js_namespace = globalThis)]
     fn panicked(text: &str);
 }
-
-/// A law by its name.
-type Law = (&'static str, fn(Open<'_>));
-
-macro_rules! laws {
-    ([$($law:ident),*]) => {
-        const LAWS: &[Law] = &[$((stringify!($law), crate::laws::$law)),*];
-    };
-}
-
-crate::laws::of_every_device!(laws!());
 
 /// Gets ready.
 #[wasm_bindgen(start)]
