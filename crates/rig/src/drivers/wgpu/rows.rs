@@ -44,7 +44,7 @@ impl Rows {
     /// Returns the rows of a device; none where this way was never tried.
     pub(crate) fn of(guarded: &Guarded) -> Option<Self> {
         let info = guarded.device.adapter_info();
-        // A processor copies bytes faster than it runs passes over them, a GPU does not.
+        // A processor copies bytes faster than it runs passes over them; of a GPU it is not assumed.
         let len_max = if info.device_type == DeviceType::Cpu { u64::MAX } else { SMALL_BYTES };
         let fits = guarded.device.limits().max_texture_dimension_2d >= ROW;
         let texture = OnceLock::new();
@@ -136,5 +136,5 @@ const ROW: u32 = 8192;
 const HEIGHT: u32 = 64;
 /// The bytes of the texture: few enough to stay in a processor's cache between their two ways.
 pub(crate) const BYTES: u64 = ROW as u64 * HEIGHT as u64;
-/// Up to here, what a pass needs costs a GPU more than the bytes do.
+/// Up to here a pass costs a GPU more than the bytes do: a guess, which no hardware has measured.
 const SMALL_BYTES: u64 = 4 << 10;
