@@ -100,7 +100,8 @@ test(
       written = [];
       await x.blitFrom(new Uint8Array(length));
       equal([written, gpu.submitted], [[length], 8], "a blit");
-      h.dispose();
+      h.free();
+      rig.host.freeCache();
     } finally {
       GPUBuffer.prototype.mapAsync = mapAsync;
     }

@@ -6,8 +6,8 @@
 //! alone, and the work, is measured in the same run.
 //!
 //! A GPU of its own does its part, copies and work one after the other on wgpu's one queue, beside
-//! the host's; it is meant to go at the speed of the copies where the work is the lesser part, which
-//! no hardware has shown yet. A software one works on the cores that move the bytes and look at
+//! the host's. It is meant to go at the speed of the copies where the work is the lesser part; no
+//! hardware has shown that yet. A software one works on the cores that move the bytes and look at
 //! them: there all of it adds up.
 //!
 //! The rules are S4.7, S7.5, S9.3 and S10.3 of SEMANTICS.md.

@@ -44,7 +44,7 @@ impl Rows {
     /// Returns the rows of a device; none where this way was never tried.
     pub(crate) fn of(guarded: &Guarded) -> Option<Self> {
         let info = guarded.device.adapter_info();
-        // A processor copies bytes faster than it runs passes over them; of a GPU it is not assumed.
+        // A processor copies bytes faster than it runs passes over them.
         let len_max = if info.device_type == DeviceType::Cpu { u64::MAX } else { SMALL_BYTES };
         let fits = guarded.device.limits().max_texture_dimension_2d >= ROW;
         let texture = OnceLock::new();
