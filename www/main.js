@@ -4,6 +4,12 @@ import { init } from "rig-web";
 import { opened } from "./shared/device.js";
 import { MIB, bytes, element, nextFrame, seldom, start, wantsStill } from "./shared/page.js";
 import { bytesPlot } from "./shared/plot.js";
+/** @import { Device, DeviceStats } from "rig-web" */
+
+/**
+ * What a frame came to.
+ * @typedef {{ device: Device, made: number, stats: DeviceStats }} Told
+ */
 
 const BUDGET = 32 * MIB;
 const BUFFER = MIB;
@@ -11,7 +17,10 @@ const SHOWN_MS = 250;
 /** Where less motion is wanted, it is over soon. */
 const STILL_FRAMES = 120;
 
-/** Makes and forgets for so many frames, and answers what came of it; `show` is called after each. */
+/**
+ * Makes and forgets for so many frames, and answers what came of it; `show` is called after each.
+ * @param {{ frames?: number, show?: (told: Told) => void }} options
+ */
 export async function run({ frames = Infinity, show = () => undefined } = {}) {
   const rig = await init();
   const device = await opened(rig, "miniature", { budget: BUDGET });
@@ -31,11 +40,14 @@ export async function run({ frames = Infinity, show = () => undefined } = {}) {
 /** Shows it on the page. */
 async function page() {
   const plot = bytesPlot(element("plot"), BUDGET, SHOWN_MS);
-  const tell = seldom(({ device, made }) => {
+  /** @param {Told} told */
+  const write = ({ device, made }) => {
     element("made").textContent = bytes(made);
     element("held").textContent = bytes(device.held);
     element("where").textContent = device.gpu ? "Live, on the GPU of this page." : "Live, on a memory device: there is no WebGPU here.";
-  }, SHOWN_MS);
+  };
+  const tell = seldom(write, SHOWN_MS);
+  /** @param {Told} told */
   const show = (told) => {
     plot(told.stats);
     tell(told);

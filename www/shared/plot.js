@@ -3,13 +3,28 @@
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { bytes, colour, made, milliseconds, seldom, wantsStill } from "./page.js";
+/** @import { DeviceStats } from "rig-web" */
+
+/**
+ * A line of a plot.
+ * @typedef {object} Line
+ * @property {string} of The name of its colour.
+ * @property {boolean} [isArea] Whether what is below it is filled.
+ */
+/**
+ * What a plot draws.
+ * @typedef {object} Look
+ * @property {Line[]} lines
+ * @property {number[]} marks The values that its axis names, the greatest last.
+ * @property {(value: number) => string} tell How a value is written.
+ */
 
 /** How much of the past is shown. */
 const SHOWN_S = 10;
 /** Where less motion is wanted, it is drawn this often. */
 const STILL_MS = 1000;
 /** Of statistics, what adds up to the bytes held, from below; each has a colour of its name. */
-const PARTS = ["live", "returning", "cached"];
+const PARTS = /** @type {const} */ (["live", "returning", "cached"]);
 /** Frame times shown: what fits 60, 30 and 20 frames a second. Higher ones are cut off. */
 const FRAMES_MS = [60, 30, 20].map((rate) => 1000 / rate);
 
@@ -35,6 +50,7 @@ export function bytesPlot(parent, budget, everyMs) {
     tell: bytes,
     everyMs,
   });
+  /** @param {DeviceStats} stats */
   return (stats) => {
     let held = 0;
     const tops = PARTS.map((part) => (held += stats[`${part}Bytes`]));
@@ -51,7 +67,7 @@ export function bytesPlot(parent, budget, everyMs) {
  * @param {number} everyMs
  */
 export function timesPlot(parent, lines, everyMs) {
-  const [frame] = FRAMES_MS;
+  const frame = FRAMES_MS[0];
   const legend = legendOf([...lines.map(({ name, of }) => ({ name, swatch: of })), { name: "60 a second", swatch: "text" }], everyMs);
   const add = moving(parent, legend.root, {
     lines: [...lines, { of: "text" }],
@@ -59,16 +75,23 @@ export function timesPlot(parent, lines, everyMs) {
     tell: milliseconds,
     everyMs,
   });
+  /** @param {number[]} all */
   return (all) => {
     add([...all, frame]);
     legend.show([...all, frame].map(milliseconds));
   };
 }
 
-/** Puts a plot and its legend into an element; answers what adds a sample: a value of each line. */
+/**
+ * Puts a plot and its legend into an element; answers what adds a sample: a value of each line.
+ * @param {HTMLElement} parent
+ * @param {HTMLElement} legend
+ * @param {Look & { everyMs: number }} look
+ */
 function moving(parent, legend, { everyMs, ...look }) {
   const box = document.createElement("div");
   parent.replaceChildren(box, legend);
+  /** @type {[number[], ...number[][]]} */
   const samples = [[], ...look.lines.map(() => [])];
   const colours = coloursOf();
   const plot = new uPlot(optionsOf(box, colours.of, look), samples, box);
@@ -76,13 +99,21 @@ function moving(parent, legend, { everyMs, ...look }) {
   new ResizeObserver(() => plot.setSize(sizeOf(box))).observe(box);
   const draw = seldom(() => plot.setData(samples), wantsStill() ? STILL_MS : everyMs);
   const began = performance.now();
+  /** @param {number[]} values */
   return (values) => {
     for (const [at, value] of [(performance.now() - began) / 1000, ...values].entries()) samples[at].push(value);
-    while (samples[0].at(-1) - samples[0][1] > SHOWN_S) for (const kept of samples) kept.shift();
+    const [seconds] = samples;
+    while (seconds[seconds.length - 1] - seconds[1] > SHOWN_S) for (const kept of samples) kept.shift();
     draw();
   };
 }
 
+/**
+ * @param {HTMLElement} box
+ * @param {(name: string) => () => string} of
+ * @param {Look} look
+ * @returns {uPlot.Options}
+ */
 function optionsOf(box, of, { lines, marks, tell }) {
   const grid = { stroke: of("line"), width: 1 };
   const axis = { stroke: of("quiet"), grid, ticks: grid };
@@ -90,12 +121,13 @@ function optionsOf(box, of, { lines, marks, tell }) {
     const line = { stroke: of(name), width: isArea ? 1 : 2, points: { show: false } };
     return isArea ? { ...line, fill: of(name) } : line;
   });
+  /** @type {uPlot.Range.Function} */
   const seconds = (_, __, last) => [Math.max((last ?? 0) - SHOWN_S, 0), Math.max(last ?? 0, SHOWN_S)];
   return {
     ...sizeOf(box),
     legend: { show: false },
     cursor: { show: false },
-    scales: { x: { time: false, range: seconds }, y: { range: [0, marks.at(-1) * 1.1] } },
+    scales: { x: { time: false, range: seconds }, y: { range: [0, Math.max(...marks) * 1.1] } },
     axes: [
       { ...axis, space: 40, incrs: [1, 2, 5], values: (_, at) => at.map((v) => `${v} s`) },
       { ...axis, size: 76, splits: () => marks, values: (_, at) => at.map(tell) },
@@ -107,20 +139,29 @@ function optionsOf(box, of, { lines, marks, tell }) {
 /** Makes functions of colours' names: each is as in the scheme of now. `onChange` tells of another. */
 function coloursOf() {
   const scheme = matchMedia("(prefers-color-scheme: dark)");
+  /** @type {Record<string, string>} */
   let known = {};
+  /** @param {() => void} f */
   const onChange = (f) =>
     scheme.addEventListener("change", () => {
       known = {};
       f();
     });
-  return { of: (name) => () => (known[name] ??= colour(name)), onChange };
+  /** @param {string} name */
+  const of = (name) => () => (known[name] ??= colour(name));
+  return { of, onChange };
 }
 
+/** @param {HTMLElement} box */
 function sizeOf(box) {
   return { width: box.clientWidth, height: 220 };
 }
 
-/** Makes the line that names what is drawn; answers it and what shows how much each is now. */
+/**
+ * Makes the line that names what is drawn; answers it and what shows how much each is now.
+ * @param {{ name: string, swatch?: string, after?: string }[]} items
+ * @param {number} everyMs
+ */
 function legendOf(items, everyMs) {
   const root = made("p", "", "legend");
   const cells = items.map(({ name, swatch, after = "" }) => {
@@ -131,6 +172,7 @@ function legendOf(items, everyMs) {
     root.append(item, " ");
     return value;
   });
+  /** @param {string[]} values */
   const show = (values) => values.forEach((value, at) => (cells[at].textContent = value));
   return { root, show: seldom(show, everyMs) };
 }

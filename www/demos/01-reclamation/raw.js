@@ -1,21 +1,44 @@
 // The raw lanes' work, in a worker: buffers of WebGPU itself, on a device of their own.
 
+/**
+ * What the page asks: a lane, once, and then frames of so many buffers.
+ * @typedef {{ budget: number, destroys: boolean, bufferBytes: number }} Wanted
+ * @typedef {Wanted | { count: number }} Asked
+ */
+/**
+ * What the page is told: the facts of the lane as it shows them, and what its last frame took.
+ * @typedef {object} Told
+ * @property {number} made
+ * @property {number} held
+ * @property {number} most
+ * @property {number} making
+ * @property {number | null} collection
+ * @property {string} ended
+ * @property {number} took
+ * @property {boolean} isFrame Whether a frame was asked for.
+ */
+
 /** STORAGE | COPY_DST. */
 const USAGE = 0x80 | 0x8;
 const BUDGETS_MAX = 8;
 const LONGEST_MS = 10_000;
 
-const told = { made: 0, held: 0, most: 0, making: 0, collection: 0, ended: "", took: 0 };
+/** @type {Told} */
+const told = { made: 0, held: 0, most: 0, making: 0, collection: 0, ended: "", took: 0, isFrame: false };
+/** @type {Wanted & { device: Promise<GPUDevice> }} */
 let lane;
 let gone = 0;
+/** @type {Uint8Array<ArrayBuffer> | undefined} */
 let upload;
+/** @type {FinalizationRegistry<number>} */
 const registry = new FinalizationRegistry((bytes) => {
   gone += bytes;
 });
 
+/** @param {MessageEvent<Asked>} event */
 onmessage = async ({ data }) => {
-  if (data.count === undefined) {
-    lane = { ...data, device: device() };
+  if ("destroys" in data) {
+    lane = { ...data, device: device(data) };
     if (!data.destroys) told.collection = null;
     return;
   }
@@ -23,15 +46,21 @@ onmessage = async ({ data }) => {
   postMessage({ ...told, isFrame: true });
 };
 
-async function device() {
+/** @param {Wanted} wanted */
+async function device({ destroys }) {
   const adapter = await navigator.gpu.requestAdapter();
+  if (!adapter) throw new Error("there is no WebGPU here");
   const device = await adapter.requestDevice();
   device.lost.then(({ message }) => (told.ended ||= `lost: ${message || "no room"}`));
   // Also while the page rests.
-  if (!lane.destroys) setTimeout(() => end(device, "stopped: 10 s"), LONGEST_MS);
+  if (!destroys) setTimeout(() => end(device, "stopped: 10 s"), LONGEST_MS);
   return device;
 }
 
+/**
+ * @param {GPUDevice} device
+ * @param {number} count
+ */
 function frame(device, count) {
   const { budget, bufferBytes, destroys } = lane;
   told.held = told.made - gone;
@@ -53,15 +82,22 @@ function frame(device, count) {
   told.took = performance.now() - start;
 }
 
-/** Gives memory back by hand. */
+/**
+ * Gives memory back by hand.
+ * @param {GPUBuffer[]} buffers
+ */
 function destroy(buffers) {
   const start = performance.now();
   for (const buffer of buffers) buffer.destroy();
-  told.collection += performance.now() - start;
+  told.collection = (told.collection ?? 0) + performance.now() - start;
   gone += buffers.length * lane.bufferBytes;
 }
 
-/** Ends the lane, and tells the page, which may not ask again. */
+/**
+ * Ends the lane, and tells the page, which may not ask again.
+ * @param {GPUDevice} device
+ * @param {string} why
+ */
 function end(device, why) {
   if (told.ended) return;
   told.ended = why;

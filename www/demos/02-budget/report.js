@@ -1,6 +1,20 @@
 // The OutOfMemory report as a picture: what the device held, and what each round came to.
 
 import { bytes, made } from "../../shared/page.js";
+/** @import { Report, Round } from "rig-web" */
+
+/**
+ * What the error of a buffer that found no room says: its report, and the same as a text.
+ * @typedef {{ report: Report, picture: string }} Refusal
+ */
+/**
+ * A box in the picture of a budget: its name, its bytes, and the word that gives it a colour.
+ * @typedef {{ name: string, size: number, kind: string }} Place
+ */
+/**
+ * Bytes by a name.
+ * @typedef {Record<string, number>} Parts
+ */
 
 /** What each round does, for people. */
 const ROUNDS = [
@@ -8,7 +22,10 @@ const ROUNDS = [
   "Does so again, after the engine was pressed to find what nobody can reach.",
   "Does so once more, after the engine was pressed harder.",
 ];
-/** Why memory is not returned, for people. */
+/**
+ * Why memory is not returned, for people.
+ * @type {Record<string, string>}
+ */
 const REASONS = {
   live: "still reachable",
   claimed: "being read",
@@ -18,11 +35,15 @@ const REASONS = {
   lost: "its device is gone",
 };
 
-/** Draws the report of a step into an element. */
+/**
+ * Draws the report of a step into an element.
+ * @param {HTMLElement} root
+ * @param {Refusal} refusal
+ */
 export function draw(root, { report, picture }) {
   const { askedBytes, cachedBytes, returningBytes, budgetBytes, labels } = report;
   const kept = labels.flatMap(({ label, bytes: all, count }) => {
-    return Array(count).fill({ name: label || "no label", size: all / count, kind: "live" });
+    return times(count, { name: label || "no label", size: all / count, kind: "live" });
   });
   const others = { returning: returningBytes, cached: cachedBytes };
   const places = [...kept, ...Object.entries(others).map(([name, size]) => ({ name, size, kind: name }))];
@@ -41,8 +62,19 @@ export function draw(root, { report, picture }) {
 }
 
 /**
+ * Returns so many of a box.
+ * @param {number} count
+ * @param {Place} place
+ */
+export function times(count, place) {
+  return Array.from({ length: count }, () => place);
+}
+
+/**
  * Makes the picture of a budget, to scale: a box for each buffer, and beyond the budget what was
  * asked for.
+ * @param {Place[]} places
+ * @param {number} budget
  */
 export function slots(places, budget) {
   const root = made("div", "", "slots");
@@ -51,16 +83,22 @@ export function slots(places, budget) {
   root.setAttribute("aria-label", `${filled.map(({ name, size }) => `${name} ${bytes(size)}`).join(", ")} of ${bytes(budget)}`);
   for (const { name, size, kind } of filled) {
     const box = made("i", "", kind);
-    box.style.flexGrow = size;
+    box.style.flexGrow = String(size);
     box.append(made("span", name), " ", made("span", bytes(size)));
     root.append(box);
   }
   return root;
 }
 
-/** Makes a round of the list. */
+/**
+ * Makes a round of the list.
+ * @param {Round} round
+ * @param {number} at
+ * @param {number} whole
+ */
 function roundOf({ returnedBytes, kept }, at, whole) {
   const root = document.createElement("li");
+  /** @type {Parts} */
   const reasons = { live: kept.liveBytes, claimed: kept.claimedBytes, exported: kept.exportedBytes };
   Object.assign(reasons, { lent: kept.lentBytes, mapped: kept.mappedBytes, lost: kept.lostBytes });
   for (const [name, size] of kept.unreached) reasons[`unreached on ${name}`] = size;
@@ -71,7 +109,11 @@ function roundOf({ returnedBytes, kept }, at, whole) {
   return root;
 }
 
-/** Makes a bar of parts, in bytes, of a whole. What is left of it stays empty. */
+/**
+ * Makes a bar of parts, in bytes, of a whole. What is left of it stays empty.
+ * @param {Parts} parts
+ * @param {number} whole
+ */
 function bar(parts, whole) {
   const root = made("div", "", "bar parts");
   const named = Object.entries(parts).filter(([, size]) => size > 0);
@@ -85,7 +127,10 @@ function bar(parts, whole) {
   return root;
 }
 
-/** Makes lines that say why memory was not returned. */
+/**
+ * Makes lines that say why memory was not returned.
+ * @param {Parts} reasons
+ */
 function legend(reasons) {
   const root = made("p", "", "legend");
   for (const [name, size] of Object.entries(reasons)) {
@@ -97,11 +142,15 @@ function legend(reasons) {
   return root;
 }
 
-/** Returns the first word of a name, which has a colour. */
+/**
+ * Returns the first word of a name, which has a colour.
+ * @param {string} name
+ */
 function kindOf(name) {
   return name.replace(/\W.*/, "");
 }
 
+/** @param {string} picture */
 function textOf(picture) {
   const details = document.createElement("details");
   const text = made("pre", picture);

@@ -2,8 +2,18 @@
 
 import { init } from "rig-web";
 import { opened } from "../../shared/device.js";
-import { element, made, pressed, start } from "../../shared/page.js";
+import { element, elementOf, made, pressed, start } from "../../shared/page.js";
 import { draw, rowOfStep, titles } from "./timeline.js";
+/** @import { Buffer, Device, Point } from "rig-web" */
+/** @import { Step } from "./timeline.js" */
+
+/**
+ * How a run goes. `ready` is called with the device before the first call, and `show` with all steps
+ * so far after each; the next call is made once their answer has settled.
+ * @typedef {object} Options
+ * @property {(device: Device) => Promise<void> | void} [ready]
+ * @property {(steps: Step[]) => Promise<void> | void} [show]
+ */
 
 const COUNT = 65_536;
 const DOUBLE = `
@@ -23,11 +33,12 @@ const PROGRAM = [
 ];
 
 /**
- * Runs the program and answers its steps. `ready` is called with the device before the first call,
- * and `show` with all steps so far after each; the next call is made once their answer has settled.
+ * Runs the program and answers its steps.
+ * @param {Options} options
  */
 export async function run({ ready = () => undefined, show = () => undefined } = {}) {
   const device = await opened(await init(), "d");
+  /** @type {Step[]} */
   const steps = [];
   try {
     await ready(device);
@@ -41,12 +52,17 @@ export async function run({ ready = () => undefined, show = () => undefined } = 
   return { webgpu: device.gpu !== null, steps };
 }
 
-/** The program itself. It yields what was so right after each of its calls. */
+/**
+ * The program itself. It yields what was so right after each of its calls.
+ * @param {Device} device
+ * @returns {AsyncGenerator<Step>}
+ */
 async function* program(device) {
   const rig = await init();
   const double = await doubling(device);
   const h = await rig.host.createBuffer(4 * COUNT, { label: "H" });
   const x = await device.createBuffer(4 * COUNT, { label: "X" });
+  /** @param {string} call */
   const after = (call, came = "") => {
     const { submitted, reached } = device;
     return { call, came, submitted, reached, h: stamps(h), x: stamps(x) };
@@ -66,11 +82,15 @@ async function* program(device) {
   yield { ...after("read the last number of H", `the last number of H is ${last}`), last };
 }
 
-/** Answers what doubles a buffer on a device. */
+/**
+ * Answers what doubles a buffer on a device.
+ * @param {Device} device
+ * @returns {Promise<(x: Buffer) => Promise<Point>>}
+ */
 async function doubling(device) {
   if (device.gpu) {
     const double = await device.kernel(DOUBLE);
-    return (x) => double.run({ x }, [COUNT / 64]);
+    return async (x) => double.run({ x }, [COUNT / 64]);
   }
   return async (x) => {
     await x.write((bytes) => floats(bytes).forEach((value, i, all) => (all[i] = 2 * value)));
@@ -78,11 +98,15 @@ async function doubling(device) {
   };
 }
 
+/** @param {Uint8Array} bytes */
 function floats(bytes) {
   return new Float32Array(bytes.buffer, bytes.byteOffset, COUNT);
 }
 
-/** Returns the stamps of a buffer as values of the one device. */
+/**
+ * Returns the stamps of a buffer as values of the one device.
+ * @param {Buffer} buffer
+ */
 function stamps(buffer) {
   const { write, uses } = buffer.stamps();
   return { write: write?.value ?? 0, use: uses[0]?.value ?? 0 };
@@ -90,26 +114,31 @@ function stamps(buffer) {
 
 /** Shows the program on the page, one call for each press of its button. */
 async function page() {
-  const next = element("next");
+  const next = elementOf("next", HTMLButtonElement);
+  /** @param {Device} device */
   const ready = (device) => {
     element("absent").hidden = device.gpu !== null;
     begin();
     return pressed(next);
   };
+  /** @param {Step[]} steps */
   const show = (steps) => {
     tell(steps);
-    return "last" in steps.at(-1) ? undefined : pressed(next);
+    if (steps.length < PROGRAM.length) return pressed(next);
   };
   for (;;) {
     const { steps } = await run({ ready, show });
     next.textContent = "Start again";
-    element("told").textContent = `done: ${steps.at(-1).came}`;
+    element("told").textContent = `done: ${steps.at(-1)?.came}`;
     await pressed(next);
     next.textContent = "Next call";
   }
 }
 
-/** Marks the call of the program that comes next. */
+/**
+ * Marks the call of the program that comes next.
+ * @param {number} count How many were made.
+ */
 function mark(count) {
   const lines = PROGRAM.map((text, at) => {
     const line = document.createElement("li");
@@ -124,21 +153,25 @@ function mark(count) {
 /** Shows that nothing was called yet. */
 function begin() {
   mark(0);
-  for (const id of ["submitted", "reached"]) element(id).textContent = 0;
+  for (const id of ["submitted", "reached"]) element(id).textContent = "0";
   element("told").textContent = "nothing was called yet";
   element("stamps").replaceChildren(titles());
   element("timeline").replaceChildren();
   element("empty").hidden = false;
 }
 
-/** Shows the last of the steps. */
+/**
+ * Shows the last of the steps.
+ * @param {Step[]} steps
+ */
 function tell(steps) {
-  const { call, came, submitted, reached } = steps.at(-1);
+  const [before, step] = [steps.at(-2), steps[steps.length - 1]];
+  const { call, came, submitted, reached } = step;
   mark(steps.length);
-  element("submitted").textContent = submitted;
-  element("reached").textContent = reached;
+  element("submitted").textContent = String(submitted);
+  element("reached").textContent = String(reached);
   element("told").textContent = came ? `${call}: ${came}` : call;
-  element("stamps").append(rowOfStep(steps.at(-1), steps.at(-2)));
+  element("stamps").append(rowOfStep(step, before));
   element("empty").hidden = submitted > 0;
   draw(element("timeline"), steps);
 }

@@ -1,7 +1,19 @@
 // Calls that a page can make after a loss, on memory of either kind and on the device. None is left
 // out for what it answers.
 
-/** Returns the calls on memory: each takes a buffer, and other memory of the page. */
+/** @import { Buffer, Device, Rig } from "rig-web" */
+
+/**
+ * Calls by their names: each answers what it comes to.
+ * @template {unknown[]} On What it is made on.
+ * @typedef {[name: string, call: (...on: On) => unknown][]} Calls
+ */
+
+/**
+ * Returns the calls on memory: each takes a buffer, and other memory of the page.
+ * @param {Rig} rig
+ * @returns {Calls<[of: Buffer, other: Buffer]>}
+ */
 export function callsOfMemory(rig) {
   return [
     ["ask for size and label", ({ size, label }) => void [size, label]],
@@ -24,8 +36,14 @@ export function callsOfMemory(rig) {
   ];
 }
 
-/** Returns the calls on the device. */
-export function callsOfDevice({ webgpu, wgsl }) {
+/**
+ * Returns the calls on the device.
+ * @param {GPUDevice | null} gpu The page's own, that the device is over.
+ * @param {string} wgsl
+ * @returns {Calls<[of: Device]>}
+ */
+export function callsOfDevice(gpu, wgsl) {
+  /** @type {Calls<[of: Device]>} */
   const calls = [
     ["create a buffer", (of) => of.createBuffer(4)],
     ["create one without waiting", (of) => of.createBufferNow(4)],
@@ -44,9 +62,13 @@ export function callsOfDevice({ webgpu, wgsl }) {
     ["ask why it is lost", async (of) => void (await of.lost)],
     ["close it", (of) => of.close()],
   ];
-  if (webgpu) {
-    const wrapped = (of) => of.wrapGpu(of.gpu.createBuffer({ size: 4, usage: STORAGE }));
-    calls.splice(2, 0, ["compile a kernel", (of) => of.kernel(wgsl)], ["wrap a buffer of the page's own", wrapped]);
+  if (gpu) {
+    calls.splice(
+      2,
+      0,
+      ["compile a kernel", (of) => of.kernel(wgsl)],
+      ["wrap a buffer of the page's own", (of) => of.wrapGpu(gpu.createBuffer({ size: 4, usage: STORAGE }))],
+    );
   }
   return calls;
 }

@@ -1,9 +1,10 @@
 // Loss: a device that is destroyed at work, and which calls still answer.
 
-import { init } from "rig-web";
+import { RigError, init } from "rig-web";
 import { opened } from "../../shared/device.js";
-import { bytes, element, made, nextFrame, pressed, start } from "../../shared/page.js";
+import { bytes, element, elementOf, made, nextFrame, pressed, start } from "../../shared/page.js";
 import { callsOfDevice, callsOfMemory } from "./calls.js";
+/** @import { Buffer, Device, Point } from "rig-web" */
 
 const BYTES = 4 * 65_536;
 const BUSY = `
@@ -17,11 +18,12 @@ const BUSY = `
 /**
  * Lets a device work until `isOver` answers true before a frame, loses it under way, and answers
  * what every call came to. `show` is called with the device after each frame.
+ * @param {{ isOver?: () => boolean, show?: (device: Device) => void }} options
  */
 export async function run({ isOver = afterFrames(3), show = () => undefined } = {}) {
   const rig = await init();
   const device = await opened(rig, "loss");
-  const webgpu = device.gpu !== null;
+  const { gpu } = device;
   let heard = 0;
   device.addEventListener("lost", () => (heard += 1));
   const host = await rig.host.createBuffer(BYTES, { label: "H" });
@@ -39,7 +41,7 @@ export async function run({ isOver = afterFrames(3), show = () => undefined } = 
   }
   point = work();
   const begun = device.wait(point);
-  if (webgpu) device.gpu.destroy();
+  if (gpu) gpu.destroy();
   else void device.close();
   const under = await answer(() => begun);
   const { why } = await device.lost;
@@ -47,38 +49,48 @@ export async function run({ isOver = afterFrames(3), show = () => undefined } = 
   const other = await rig.host.createBuffer(BYTES);
   const memory = [];
   for (const [name, call] of callsOfMemory(rig)) {
+    /** @param {Buffer} buffer */
     const of = (buffer) => answer(() => call(buffer, other));
     memory.push({ name, own: await of(own), host: await of(host) });
   }
   const rows = [{ name: "wait for the work under way, begun before", answer: under }];
-  for (const [name, call] of callsOfDevice({ webgpu, wgsl: BUSY })) {
+  for (const [name, call] of callsOfDevice(gpu, BUSY)) {
     rows.push({ name, answer: await answer(() => call(device)) });
   }
   const { held } = device;
   const again = await opened(rig, "loss");
   const isNew = again !== device && again.submitted === 0;
   await again.close();
-  return { webgpu, why, heard, held, isNew, memory, device: rows };
+  return { webgpu: gpu !== null, why, heard, held, isNew, memory, device: rows };
 }
 
-/** Answers what submits a piece of work. */
+/**
+ * Answers what submits a piece of work.
+ * @param {Device} device
+ * @param {Buffer} x
+ * @returns {Promise<() => Point>}
+ */
 async function workOf(device, x) {
   if (!device.gpu) return () => device.submit({ writes: [x] });
   const busy = await device.kernel(BUSY);
   return () => busy.run({ x }, [BYTES / 4 / 64]);
 }
 
-/** Names what a call answers: "answers", what it told, or the code of its error. */
+/**
+ * Names what a call answers: "answers", what it told, or the code of its error.
+ * @param {() => unknown} call
+ */
 async function answer(call) {
   try {
     const value = await call();
     return ["number", "string"].includes(typeof value) ? `answers ${value}` : "answers";
   } catch (e) {
-    if (!e.code) throw e;
+    if (!RigError.is(e)) throw e;
     return e.code;
   }
 }
 
+/** @param {number} count */
 function afterFrames(count) {
   let frames = 0;
   return () => frames++ >= count;
@@ -86,13 +98,14 @@ function afterFrames(count) {
 
 /** Shows a device at work, and what its loss came to. */
 async function page() {
-  const lose = element("lose");
+  const lose = elementOf("lose", HTMLButtonElement);
   for (;;) {
     let isOver = false;
     lose.textContent = "Destroy the device";
     lose.onclick = () => {
       isOver = true;
     };
+    /** @param {Device} device */
     const show = (device) => {
       element("absent").hidden = device.gpu !== null;
       figure(device.reached, " of ", device.submitted, " pieces of work done");
@@ -108,13 +121,24 @@ async function page() {
   }
 }
 
-/** Shows the page's first number. */
+/**
+ * Shows the page's first number, of all there are.
+ * @param {number} some
+ * @param {string} of
+ * @param {number} all
+ * @param {string} what
+ */
 function figure(some, of, all, what) {
   element("figure").replaceChildren(made("b", some), of, made("b", all), what);
 }
 
+/** @param {string} answer */
 const isGood = (answer) => answer.startsWith("answers");
 
+/**
+ * Shows what a loss came to.
+ * @param {Awaited<ReturnType<typeof run>>} found
+ */
 function tell({ why, heard, held, isNew, memory, device }) {
   const groups = {
     "Memory of the page, H": memory.map(({ host }) => host),
@@ -133,7 +157,11 @@ function tell({ why, heard, held, isNew, memory, device }) {
   element("answers").hidden = false;
 }
 
-/** Makes the card of some calls: a box for each, and how many of them answer. */
+/**
+ * Makes the card of some calls: a box for each, and how many of them answer.
+ * @param {string} name
+ * @param {string[]} answers
+ */
 function sum(name, answers) {
   const root = made("section", "", "lane");
   const good = answers.filter(isGood).length;
@@ -145,13 +173,22 @@ function sum(name, answers) {
   return root;
 }
 
-/** Fills a table. */
+/**
+ * Fills a table.
+ * @param {HTMLElement} table
+ * @param {string[]} titles
+ * @param {string[][]} rows
+ */
 function fill(table, titles, rows) {
+  /**
+   * @param {"td" | "th"} tag
+   * @param {string[]} texts
+   */
   const cells = (tag, texts) => {
     const row = document.createElement("tr");
     for (const [at, text] of texts.entries()) {
       const cell = made(at === 0 ? "th" : tag, text.replace(/^answers /, ""));
-      cell.scope = tag === "th" ? "col" : at === 0 ? "row" : "";
+      if (tag === "th" || at === 0) cell.setAttribute("scope", tag === "th" ? "col" : "row");
       if (tag === "td" && at > 0) cell.className = isGood(text) ? "good" : "bad";
       row.append(cell);
     }
