@@ -1,10 +1,13 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { defineConfig } from "vite";
 
+/** @param {string} path */
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 /**
- * Each demo: its name, one line, a picture as paths of a colour, and the files of its code that its
- * page shows.
+ * Each demo by its folder: its name, one line, a picture as paths of a colour, and the files of its
+ * code that its page shows.
+ * @type {Record<string, { name: string, says: string, picture: [colour: string, d: string][], code: string[] }>}
  */
 const DEMOS = {
   "01-reclamation": {
@@ -59,7 +62,10 @@ const DEMOS = {
   },
 };
 
-/** Makes whole pages of what their files hold, which is what they alone have to say. */
+/**
+ * Makes whole pages of what their files hold, which is what they alone have to say.
+ * @type {import("vite").Plugin}
+ */
 const chrome = {
   name: "chrome",
   transformIndexHtml: {
@@ -92,7 +98,11 @@ const PAGE = `<!doctype html>
   </body>
 </html>`;
 
-/** Returns what a page has of its own: for a demo below its name, and above its code. */
+/**
+ * Returns what a page has of its own: for a demo below its name, and above its code.
+ * @param {string} html
+ * @param {string} folder
+ */
 function demo(html, folder) {
   const { name, code } = DEMOS[folder];
   return `<h1>${name}</h1>${html}${code.map((file) => codeOf(folder, file)).join("")}`;
@@ -100,24 +110,32 @@ function demo(html, folder) {
 
 /** Returns the list of the demos. */
 function list() {
-  const item = ([folder, { name, says, picture }]) => {
+  const items = Object.entries(DEMOS).map(([folder, { name, says, picture }]) => {
     const paths = picture.map(([colour, d]) => `<path class="${colour}" d="${d}" />`).join("");
     const link = `<a href="./demos/${folder}/index.html">${name}</a>`;
     return `<li><svg viewBox="0 0 96 64" aria-hidden="true">${paths}</svg>${link}<span>${says}</span></li>`;
-  };
-  return Object.entries(DEMOS).map(item).join("");
+  });
+  return items.join("");
 }
 
-/** Returns the way to each demo. */
+/**
+ * Returns the way to each demo.
+ * @param {string} root
+ * @param {string | undefined} folder That of the page itself, where it is one of them.
+ */
 function links(root, folder) {
-  const link = ([at, { name }]) => {
+  const all = Object.entries(DEMOS).map(([at, { name }]) => {
     const current = at === folder ? ' aria-current="page"' : "";
     return `<a href="${root}demos/${at}/index.html"${current}>${name}</a>`;
-  };
-  return Object.entries(DEMOS).map(link).join("");
+  });
+  return all.join("");
 }
 
-/** Returns a file of a demo as a part of its page. */
+/**
+ * Returns a file of a demo as a part of its page.
+ * @param {string} folder
+ * @param {string} file
+ */
 function codeOf(folder, file) {
   const text = readFileSync(here(`demos/${folder}/${file}`), "utf8");
   const escaped = text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
@@ -125,7 +143,7 @@ function codeOf(folder, file) {
   return `<details><summary>Its code: ${name}</summary><pre tabindex="0" aria-label="${name}"><code>${escaped}</code></pre></details>`;
 }
 
-export default {
+export default defineConfig({
   root: here("."),
   base: "./",
   plugins: [chrome],
@@ -143,4 +161,4 @@ export default {
       input: ["index.html", ...Object.keys(DEMOS).map((name) => `demos/${name}/index.html`)].map(here),
     },
   },
-};
+});

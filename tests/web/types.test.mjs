@@ -3,7 +3,7 @@
 // `RIG_UPDATE=1` writes the snapshot anew.
 
 import { execFile } from "node:child_process";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { equal, holds, test } from "./harness.mjs";
@@ -72,7 +72,35 @@ test("the_programs_of_the_readmes_are_strict_typescript", async () => {
     }
   }
   await writeFile(new URL("tsconfig.json", folder), JSON.stringify({ extends: "../../tsconfig.json", files }));
-  const tsc = fileURLToPath(new URL("node_modules/.bin/tsc", ROOT));
-  const told = await promisify(execFile)(tsc, ["-p", fileURLToPath(folder)]).catch((e) => e);
-  equal([told.code, told.stdout], [undefined, ""]);
+  equal(await compiled(folder), [undefined, ""]);
 });
+
+test("the_code_of_the_demos_is_strictly_typed_javascript", async () => {
+  const www = new URL("www/", ROOT);
+  equal(await compiled(www), [undefined, ""]);
+});
+
+test("no_line_of_the_demos_is_left_out_of_their_types", async () => {
+  const www = new URL("www/", ROOT);
+  const [, listed] = await compiled(www, "--listFilesOnly");
+  const own = await scripts(www);
+  equal(own.filter((path) => !listed.includes(`/www/${path}`)), [], "scripts that the compiler does not read");
+  holds(own.length > 20, `there are scripts: ${own.length}`);
+  for (const path of own) {
+    const text = await readFile(new URL(path, www), "utf8");
+    equal(text.match(/@ts-\w+|\{[^}]*\bany\b[^}]*\} |<any>/g), null, `what turns types off in ${path}`);
+  }
+});
+
+/** Returns the paths of a folder's scripts, without what is built from them. */
+async function scripts(folder) {
+  const all = await readdir(folder, { recursive: true });
+  return all.filter((path) => path.endsWith(".js") && !path.startsWith("dist"));
+}
+
+/** Compiles a project; answers the compiler's code and what it says, which is undefined and nothing. */
+async function compiled(folder, ...options) {
+  const tsc = fileURLToPath(new URL("node_modules/.bin/tsc", ROOT));
+  const told = await promisify(execFile)(tsc, ["-p", fileURLToPath(folder), ...options]).catch((e) => e);
+  return [told.code, told.stdout];
+}

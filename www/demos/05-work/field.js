@@ -4,8 +4,13 @@
 // goes on at its other side.
 
 import { FEED, FEED_MORE, KILL, KILL_MORE, LIGHT, PALETTE, sown } from "./rules.js";
+/** @import { Brush } from "./rules.js" */
 
-/** Writes the field that everything begins with. */
+/**
+ * Writes the field that everything begins with.
+ * @param {Float32Array} next
+ * @param {number} cells
+ */
 export function seed(next, cells) {
   for (let at = 0; at < cells * cells; at += 1) {
     const isSown = sown(at % cells, Math.floor(at / cells), cells);
@@ -14,7 +19,13 @@ export function seed(next, cells) {
   }
 }
 
-/** Writes the field a step later. A brush wipes a disc of it clean. */
+/**
+ * Writes the field a step later. A brush wipes a disc of it clean.
+ * @param {Float32Array} old
+ * @param {Float32Array} next
+ * @param {number} cells
+ * @param {Brush} brush
+ */
 export function react(old, next, cells, [bx, by, radius]) {
   for (let y = 0; y < cells; y += 1) {
     const up = 2 * cells * ((y + cells - 1) % cells);
@@ -25,7 +36,10 @@ export function react(old, next, cells, [bx, by, radius]) {
       const left = 2 * ((x + cells - 1) % cells);
       const at = 2 * x;
       const right = 2 * ((x + 1) % cells);
-      // Near cells count 0.2, those at the corners 0.05.
+      /**
+       * Near cells count 0.2, those at the corners 0.05.
+       * @param {number} which
+       */
       const around = (which) =>
         0.2 * (old[up + at + which] + old[down + at + which] + old[here + left + which] + old[here + right + which]) +
         0.05 * (old[up + left + which] + old[up + right + which] + old[down + left + which] + old[down + right + which]);
@@ -40,18 +54,38 @@ export function react(old, next, cells, [bx, by, radius]) {
   }
 }
 
-/** Writes how much there is of what eats, blurred along rows. */
+/**
+ * Writes how much there is of what eats, blurred along rows.
+ * @param {Float32Array} field
+ * @param {Float32Array} next
+ * @param {number} cells
+ */
 export function blurRows(field, next, cells) {
   blur(next, cells, (x, y, by) => field[2 * (y * cells + ((x + by + cells) % cells)) + 1]);
 }
 
-/** Writes the same, blurred along columns too. */
+/**
+ * Writes the same, blurred along columns too.
+ * @param {Float32Array} rows
+ * @param {Float32Array} next
+ * @param {number} cells
+ */
 export function blurColumns(rows, next, cells) {
   blur(next, cells, (x, y, by) => rows[((y + by + cells) % cells) * cells + x]);
 }
 
-/** Writes a picture of the field, lit from one side, with a glow. */
+/**
+ * Writes a picture of the field, lit from one side, with a glow.
+ * @param {Float32Array} field
+ * @param {Float32Array} glow
+ * @param {Uint8Array} pixels
+ * @param {number} cells
+ */
 export function shade(field, glow, pixels, cells) {
+  /**
+   * @param {number} x
+   * @param {number} y
+   */
   const eater = (x, y) => field[2 * (((y + cells) % cells) * cells + ((x + cells) % cells)) + 1];
   const [low, middle, high] = PALETTE;
   for (let at = 0; at < cells * cells; at += 1) {
@@ -72,6 +106,11 @@ export function shade(field, glow, pixels, cells) {
   }
 }
 
+/**
+ * @param {Float32Array} next
+ * @param {number} cells
+ * @param {(x: number, y: number, by: number) => number} of
+ */
 function blur(next, cells, of) {
   for (let y = 0; y < cells; y += 1) {
     for (let x = 0; x < cells; x += 1) {

@@ -36,6 +36,8 @@ export class Fit {
   /**
    * Takes what a frame took, and how long it came after the one before, in milliseconds; answers
    * whether the size changes.
+   * @param {number} took
+   * @param {number} apart
    */
   changes(took, apart) {
     this.#took.add(took);

@@ -2,33 +2,50 @@
 
 import { Screen, finished } from "./screen.js";
 import { groupsOf, passes } from "./shaders.js";
+/** @import { Options } from "./worker.js" */
 
 export class HandWork {
-  /** Opens a device, makes every buffer and bind group there will be, and sows the field. */
+  madeBytes = 0;
+
+  /**
+   * Opens a device, makes every buffer and bind group there will be, and sows the field.
+   * @param {Options} options
+   */
   static async open({ canvas, cells, steps }) {
     const adapter = await navigator.gpu?.requestAdapter();
     if (!adapter) throw Object.assign(new Error("there is no WebGPU here"), { code: "Unsupported" });
     const device = await adapter.requestDevice();
+    /** @type {Record<string, GPUComputePipeline>} */
     const pipelines = {};
     const compiled = Object.entries(passes(cells, Screen.order)).map(async ([name, code]) => {
       const compute = { module: device.createShaderModule({ code }) };
       pipelines[name] = await device.createComputePipelineAsync({ label: name, layout: "auto", compute });
     });
     await Promise.all(compiled);
-    const work = new HandWork(device, { cells, steps, pipelines });
-    work.screen = new Screen(device, canvas);
+    const work = new HandWork(device, new Screen(device, canvas), pipelines, steps);
     work.submit((encoder) => work.pass(encoder, "seed"));
     return work;
   }
 
-  constructor(device, { cells, steps, pipelines }) {
-    Object.assign(this, { device, cells, steps, pipelines, madeBytes: 0 });
+  /**
+   * @param {GPUDevice} device
+   * @param {Screen} screen
+   * @param {Record<string, GPUComputePipeline>} pipelines
+   * @param {number} steps
+   */
+  constructor(device, screen, pipelines, steps) {
+    this.device = device;
+    this.screen = screen;
+    this.cells = screen.cells;
+    this.pipelines = pipelines;
+    this.steps = steps;
     const fields = [this.make(8), this.make(8)];
     const [rows, glow] = [this.make(4), this.make(4)];
     this.pixels = this.make(4);
     this.brush = device.createBuffer({ size: 16, usage: USAGE.UNIFORM | USAGE.COPY_DST });
     const { brush, pixels } = this;
     // An even count of steps ends in the field that it began with.
+    /** @type {Record<string, GPUBindGroup>} */
     this.groups = {
       seed: this.group("seed", [fields[0]]),
       wipe: this.group("wipe", [fields[0], fields[1], brush]),
@@ -40,7 +57,10 @@ export class HandWork {
     };
   }
 
-  /** Does the work of a frame. It makes nothing. */
+  /**
+   * Does the work of a frame. It makes nothing.
+   * @param {Float32Array<ArrayBuffer>} brush
+   */
   async frame(brush) {
     this.device.queue.writeBuffer(this.brush, 0, brush);
     this.submit((encoder) => {
@@ -53,12 +73,17 @@ export class HandWork {
     });
   }
 
+  /** @param {(encoder: GPUCommandEncoder) => void} encode */
   submit(encode) {
     const encoder = this.device.createCommandEncoder();
     encode(encoder);
     this.device.queue.submit([encoder.finish()]);
   }
 
+  /**
+   * @param {GPUCommandEncoder} encoder
+   * @param {string} name
+   */
   pass(encoder, name, group = this.groups[name]) {
     const pass = encoder.beginComputePass();
     pass.setPipeline(this.pipelines[name]);
@@ -67,13 +92,20 @@ export class HandWork {
     pass.end();
   }
 
-  /** Makes a buffer of so many bytes a cell. */
+  /**
+   * Makes a buffer of so many bytes a cell.
+   * @param {number} bytes
+   */
   make(bytes) {
     const size = bytes * this.cells ** 2;
     this.madeBytes += size;
     return this.device.createBuffer({ size, usage: USAGE.STORAGE | USAGE.COPY_SRC });
   }
 
+  /**
+   * @param {string} name
+   * @param {GPUBuffer[]} buffers
+   */
   group(name, buffers) {
     const layout = this.pipelines[name].getBindGroupLayout(0);
     const entries = buffers.map((buffer, binding) => ({ binding, resource: { buffer } }));

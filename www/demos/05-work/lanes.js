@@ -1,14 +1,28 @@
 // A lane: a program in a worker of its own, so that each has a heap, a device and a canvas of its own.
 
 import { Times } from "../../shared/times.js";
+/** @import { Asked, Heard, Memory, Options, Took } from "./worker.js" */
 
 export class Lane {
-  /** Starts the program `name`, "rig" or "hand", on "gpu" or on "memory". */
-  static async open(name, on, { cells, ...options }) {
-    const lane = new Lane(name, cells);
+  frames = 0;
+  /** Milliseconds of the last frame. */
+  last = 0;
+  calls = new Times();
+  took = new Times();
+  /** @type {Memory} */
+  memory = { madeCount: 0, madeBytes: 0, held: 0 };
+
+  /**
+   * Starts a program.
+   * @param {"rig" | "hand"} name
+   * @param {"gpu" | "memory"} on
+   * @param {Omit<Options, "canvas">} options
+   */
+  static async open(name, on, options) {
+    const lane = new Lane(name, options.cells);
     const canvas = lane.canvas.transferControlToOffscreen();
     try {
-      await lane.ask("open", { name, on, canvas, cells, ...options }, [canvas]);
+      await lane.ask({ call: "open", name, on, canvas, ...options }, [canvas]);
     } catch (e) {
       lane.worker.terminate();
       throw e;
@@ -16,18 +30,25 @@ export class Lane {
     return lane;
   }
 
+  /**
+   * @param {"rig" | "hand"} name
+   * @param {number} cells
+   */
   constructor(name, cells) {
-    const canvas = document.createElement("canvas");
-    canvas.width = cells;
-    canvas.height = cells;
-    const worker = new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
-    Object.assign(this, { name, canvas, worker, frames: 0, last: 0, calls: new Times(), took: new Times() });
-    this.memory = { madeCount: 0, madeBytes: 0, held: 0 };
+    this.name = name;
+    this.canvas = document.createElement("canvas");
+    this.canvas.width = cells;
+    this.canvas.height = cells;
+    this.worker = new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
   }
 
-  /** Does the work of a frame, and waits until it is done. */
+  /**
+   * Does the work of a frame, and waits until it is done.
+   * @param {Float32Array<ArrayBuffer>} brush
+   */
   async frame(brush) {
-    const { calls, took } = await this.ask("frame", { brush });
+    /** @type {Took} */
+    const { calls, took } = await this.ask({ call: "frame", brush });
     this.frames += 1;
     this.last = took;
     if (this.frames <= WARM_FRAMES) return;
@@ -37,27 +58,38 @@ export class Lane {
 
   /** Asks what the program has made and holds. */
   async tell() {
-    this.memory = await this.ask("memory");
+    this.memory = await this.ask({ call: "memory" });
   }
 
-  /** Returns the hash of the last picture, from bytes read back. */
+  /**
+   * Returns the hash of the last picture, from bytes read back.
+   * @returns {Promise<string>}
+   */
   hash() {
-    return this.ask("hash");
+    return this.ask({ call: "hash" });
   }
 
   async close() {
-    await this.ask("close");
+    await this.ask({ call: "close" });
     this.worker.terminate();
   }
 
-  ask(call, options = {}, transfer = []) {
+  /**
+   * Asks the program, and answers what it answers.
+   * @template Answer
+   * @param {Asked} asked
+   * @param {Transferable[]} transfer
+   * @returns {Promise<Answer>}
+   */
+  ask(asked, transfer = []) {
     return new Promise((resolve, reject) => {
+      /** @param {MessageEvent<Heard<Answer>>} event */
       this.worker.onmessage = ({ data: { answer, failure } }) => {
         if (failure) reject(Object.assign(new Error(failure.message), { code: failure.code }));
         else resolve(answer);
       };
       this.worker.onerror = (event) => reject(new Error(event.message));
-      this.worker.postMessage({ call, ...options }, transfer);
+      this.worker.postMessage(asked, transfer);
     });
   }
 }

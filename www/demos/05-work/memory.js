@@ -2,6 +2,9 @@
 
 import { init } from "rig-web";
 import * as on from "./field.js";
+/** @import { Buffer, Device } from "rig-web" */
+/** @import { Brush } from "./rules.js" */
+/** @import { Options } from "./worker.js" */
 
 const CELL = 8;
 const NUMBER = 4;
@@ -10,17 +13,37 @@ const NO_BRUSH = [0, 0, 0];
 
 /** Every pass writes a new buffer of a memory device, and nothing frees one. */
 export class RigMemoryWork {
-  static async open({ canvas, cells, steps, budget }) {
+  madeCount = 1;
+  /** @type {Buffer | undefined} The last picture. */
+  pixels;
+
+  /** @param {Options} options */
+  static async open(options) {
     const rig = await init();
-    const work = new RigMemoryWork(rig.memory("work", { budget }), { canvas, cells, steps });
-    work.field = await work.pass(CELL, (next) => on.seed(next, cells));
-    return work;
+    const { cells, budget } = options;
+    const device = rig.memory("work", { budget });
+    const field = await device.createBuffer(CELL * cells ** 2);
+    await field.write((bytes) => on.seed(numbers(bytes), cells));
+    return new RigMemoryWork(device, rig.host, field, options);
   }
 
-  constructor(device, { canvas, cells, steps }) {
-    Object.assign(this, { device, cells, steps, madeCount: 0, madeBytes: 0, screen: screenOf(canvas) });
+  /**
+   * @param {Device} device
+   * @param {Device} host
+   * @param {Buffer} field
+   * @param {Options} options
+   */
+  constructor(device, host, field, { canvas, cells, steps }) {
+    this.device = device;
+    this.host = host;
+    this.field = field;
+    this.screen = screenOf(canvas);
+    this.cells = cells;
+    this.steps = steps;
+    this.madeBytes = field.size;
   }
 
+  /** @param {Brush} brush */
   async frame(brush) {
     const { cells, steps } = this;
     for (let step = 0; step < steps; step += 1) {
@@ -31,28 +54,34 @@ export class RigMemoryWork {
     const rows = await floats(await this.pass(NUMBER, (next) => on.blurRows(field, next, cells)));
     const glow = await floats(await this.pass(NUMBER, (next) => on.blurColumns(rows, next, cells)));
     this.pixels = await this.pass(NUMBER, (_, bytes) => on.shade(field, glow, bytes, cells));
-    draw(this.screen, await this.bytes(), cells);
+    draw(this.screen, await this.pixels.toArray(Uint8Array), cells);
   }
 
-  /** Makes a buffer of so many bytes a cell, and writes it. */
+  /**
+   * Makes a buffer of so many bytes a cell, and writes it.
+   * @param {number} bytes
+   * @param {(next: Float32Array, bytes: Uint8Array) => void} write
+   */
   async pass(bytes, write) {
     const size = bytes * this.cells ** 2;
     this.madeCount += 1;
     this.madeBytes += size;
     const made = await this.device.createBuffer(size);
-    await made.write((bytes) => write(new Float32Array(bytes.buffer, bytes.byteOffset, size / 4), bytes));
+    await made.write((bytes) => write(numbers(bytes), bytes));
     return made;
   }
 
   async finished() {}
 
   bytes() {
+    if (!this.pixels) throw new Error("nothing was drawn yet");
     return this.pixels.toArray(Uint8Array);
   }
 
   get memory() {
-    const { madeCount, madeBytes, device } = this;
-    return { madeCount, madeBytes, stats: device.stats(), held: device.held };
+    const { madeCount, madeBytes, device, host } = this;
+    const stats = { ...device.stats(), stagingBytes: host.stats().stagingBytes };
+    return { madeCount, madeBytes, stats, held: device.held };
   }
 
   close() {
@@ -62,10 +91,12 @@ export class RigMemoryWork {
 
 /** Two fields that change places, and every array reused. */
 export class HandMemoryWork {
+  /** @param {Options} options */
   static async open(options) {
     return new HandMemoryWork(options);
   }
 
+  /** @param {Options} options */
   constructor({ canvas, cells, steps }) {
     const count = cells ** 2;
     this.fields = [new Float32Array(2 * count), new Float32Array(2 * count)];
@@ -73,10 +104,12 @@ export class HandMemoryWork {
     this.glow = new Float32Array(count);
     this.pixels = new Uint8Array(4 * count);
     this.screen = screenOf(canvas);
-    Object.assign(this, { cells, steps });
+    this.cells = cells;
+    this.steps = steps;
     on.seed(this.fields[0], cells);
   }
 
+  /** @param {Brush} brush */
   async frame(brush) {
     const { cells, steps, rows, glow, pixels } = this;
     for (let step = 0; step < steps; step += 1) {
@@ -106,14 +139,28 @@ export class HandMemoryWork {
   close() {}
 }
 
+/** @param {OffscreenCanvas} canvas */
 function screenOf(canvas) {
-  return canvas.getContext("2d");
+  const screen = canvas.getContext("2d");
+  if (!screen) throw new Error("this canvas cannot be drawn on");
+  return screen;
 }
 
+/**
+ * @param {OffscreenCanvasRenderingContext2D} screen
+ * @param {Uint8Array} pixels
+ * @param {number} cells
+ */
 function draw(screen, pixels, cells) {
   screen.putImageData(new ImageData(new Uint8ClampedArray(pixels), cells), 0, 0);
 }
 
+/** @param {Buffer} buffer */
 function floats(buffer) {
   return buffer.toArray(Float32Array);
+}
+
+/** @param {Uint8Array} bytes */
+function numbers(bytes) {
+  return new Float32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4);
 }

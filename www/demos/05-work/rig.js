@@ -3,30 +3,64 @@
 import { init } from "rig-web";
 import { Screen, finished } from "./screen.js";
 import { groupsOf, passes } from "./shaders.js";
+/** @import { Bindings, Buffer, Device, Kernel } from "rig-web" */
+/** @import { Options } from "./worker.js" */
 
 const CELL = 8;
 const NUMBER = 4;
 
 export class RigWork {
-  /** Opens a device with a budget, and sows the field. */
+  madeCount = 1;
+  /** @type {Buffer | undefined} The last picture. */
+  pixels;
+
+  /**
+   * Opens a device with a budget, and sows the field.
+   * @param {Options} options
+   */
   static async open({ canvas, cells, steps, budget }) {
     const rig = await init();
     const device = await rig.open("work", { budget });
-    const code = Object.entries(passes(cells, Screen.order));
-    const compiled = code.map(async ([name, wgsl]) => [name, await device.kernel(wgsl, { label: name })]);
-    const work = new RigWork(device, { cells, steps, kernels: Object.fromEntries(await Promise.all(compiled)) });
-    work.host = rig.host;
-    work.screen = new Screen(device.gpu, canvas);
-    work.field = await work.make(CELL);
-    work.run("seed", { next: work.field });
+    /** @type {Record<string, Kernel>} */
+    const kernels = {};
+    const compiled = Object.entries(passes(cells, Screen.order)).map(async ([name, code]) => {
+      kernels[name] = await device.kernel(code, { label: name });
+    });
+    await Promise.all(compiled);
+    // What `rig.open` answers is over a GPU device.
+    const gpu = /** @type {GPUDevice} */ (device.gpu);
+    const field = await device.createBuffer(CELL * cells ** 2);
+    const work = new RigWork({ device, gpu, host: rig.host, screen: new Screen(gpu, canvas), kernels, field, steps });
+    work.run("seed", { next: field });
     return work;
   }
 
-  constructor(device, { cells, steps, kernels }) {
-    Object.assign(this, { device, cells, steps, kernels, madeCount: 0, madeBytes: 0 });
+  /**
+   * @param {object} made
+   * @param {Device} made.device
+   * @param {GPUDevice} made.gpu
+   * @param {Device} made.host
+   * @param {Screen} made.screen
+   * @param {Record<string, Kernel>} made.kernels
+   * @param {Buffer} made.field
+   * @param {number} made.steps
+   */
+  constructor({ device, gpu, host, screen, kernels, field, steps }) {
+    this.device = device;
+    this.gpu = gpu;
+    this.host = host;
+    this.screen = screen;
+    this.cells = screen.cells;
+    this.kernels = kernels;
+    this.field = field;
+    this.steps = steps;
+    this.madeBytes = field.size;
   }
 
-  /** Does the work of a frame. Every buffer of it is new; those of the frame before are forgotten. */
+  /**
+   * Does the work of a frame. Every buffer of it is new; those of the frame before are forgotten.
+   * @param {Float32Array<ArrayBuffer>} brush
+   */
   async frame(brush) {
     for (let step = 0; step < this.steps; step += 1) {
       const next = await this.make(CELL);
@@ -38,13 +72,16 @@ export class RigWork {
     this.run("rows", { field: this.field, next: rows });
     const glow = await this.make(NUMBER);
     this.run("columns", { rows, next: glow });
-    this.pixels = await this.make(NUMBER);
-    this.run("shade", { field: this.field, glow, pixels: this.pixels });
-    const { pixels, screen } = this;
-    this.device.submit({ reads: [pixels] }, ({ encoder, buffer }) => screen.draw(encoder, buffer(pixels)));
+    const pixels = await this.make(NUMBER);
+    this.run("shade", { field: this.field, glow, pixels });
+    this.device.submit({ reads: [pixels] }, ({ encoder, buffer }) => this.screen.draw(encoder, buffer(pixels)));
+    this.pixels = pixels;
   }
 
-  /** Makes a buffer of so many bytes a cell. */
+  /**
+   * Makes a buffer of so many bytes a cell.
+   * @param {number} bytes
+   */
   async make(bytes) {
     const size = bytes * this.cells ** 2;
     this.madeCount += 1;
@@ -52,17 +89,22 @@ export class RigWork {
     return this.device.createBuffer(size);
   }
 
+  /**
+   * @param {string} name
+   * @param {Bindings} bind
+   */
   run(name, bind) {
     const groups = groupsOf(this.cells);
     return this.kernels[name].run(bind, [groups, groups]);
   }
 
   finished() {
-    return finished(this.device.gpu);
+    return finished(this.gpu);
   }
 
   /** Returns the bytes of the last picture. */
   bytes() {
+    if (!this.pixels) throw new Error("nothing was drawn yet");
     return this.pixels.toArray(Uint8Array);
   }
 

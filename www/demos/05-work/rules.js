@@ -1,5 +1,10 @@
 // What the simulation is, stated once for the shaders and for the plain arrays.
 
+/**
+ * A brush: where it is, and its radius. What a shader reads has a fourth number, which says nothing.
+ * @typedef {Float32Array<ArrayBuffer> | number[]} Brush
+ */
+
 /** How fast food comes, and how fast what eats it goes; both change across the field. */
 export const FEED = 0.034;
 export const FEED_MORE = 0.02;
@@ -19,7 +24,12 @@ export const PALETTE = [
 /** What a frame makes besides the field of each step: two blurs and a picture. */
 export const OTHERS = 3;
 
-/** Where the field is sown at the start: discs, on a grid of 8 by 8, one in three of its places. */
+/**
+ * Where the field is sown at the start: discs, on a grid of 8 by 8, one in three of its places.
+ * @param {number} x
+ * @param {number} y
+ * @param {number} cells
+ */
 export function sown(x, y, cells) {
   const place = cells / 8;
   const [column, row] = [Math.floor(x / place), Math.floor(y / place)];
@@ -27,7 +37,11 @@ export function sown(x, y, cells) {
   return (column * 5 + row * 3) % 7 < 3 && dx * dx + dy * dy < (place / 5) ** 2;
 }
 
-/** Returns the brush of a frame: where it is, and its radius. It goes round and never rests. */
+/**
+ * Returns the brush of a frame. It goes round and never rests.
+ * @param {number} frame
+ * @param {number} cells
+ */
 export function brushOf(frame, cells) {
   const x = 0.5 + 0.4 * Math.sin(frame / 97);
   const y = 0.5 + 0.4 * Math.sin(frame / 143 + 1);

@@ -7,22 +7,35 @@ export class Screen {
     return navigator.gpu.getPreferredCanvasFormat().slice(0, 4);
   }
 
+  /**
+   * @param {GPUDevice} device
+   * @param {OffscreenCanvas} canvas
+   */
   constructor(device, canvas) {
     const format = navigator.gpu.getPreferredCanvasFormat();
+    const context = canvas.getContext("webgpu");
+    if (!(context instanceof GPUCanvasContext)) throw new Error("this canvas has no WebGPU");
     this.cells = canvas.width;
-    this.context = canvas.getContext("webgpu");
-    this.context.configure({ device, format, usage: COPY_DST, alphaMode: "opaque" });
+    this.context = context;
+    context.configure({ device, format, usage: COPY_DST, alphaMode: "opaque" });
   }
 
-  /** Puts pixels on all of it, by a copy. */
+  /**
+   * Puts pixels on all of it, by a copy.
+   * @param {GPUCommandEncoder} encoder
+   * @param {{ buffer: GPUBuffer, offset?: number }} pixels
+   */
   draw(encoder, { buffer, offset = 0 }) {
     const { cells, context } = this;
-    const pixels = { buffer, offset, bytesPerRow: 4 * cells };
-    encoder.copyBufferToTexture(pixels, { texture: context.getCurrentTexture() }, [cells, cells]);
+    const from = { buffer, offset, bytesPerRow: 4 * cells };
+    encoder.copyBufferToTexture(from, { texture: context.getCurrentTexture() }, [cells, cells]);
   }
 }
 
-/** Waits until a device has done what it was given. Some engines look only when more is submitted. */
+/**
+ * Waits until a device has done what it was given. Some engines look only when more is submitted.
+ * @param {GPUDevice} device
+ */
 export async function finished({ queue }) {
   const nudge = setInterval(() => queue.submit([]), NUDGE_MS);
   try {

@@ -5,6 +5,9 @@ import { FEED, FEED_MORE, KILL, KILL_MORE, LIGHT, PALETTE } from "./rules.js";
 /**
  * Returns the code of each pass over a field of so many cells a side, a power of two, whose pixels
  * have their colours in an order: "rgba" or "bgra".
+ * @param {number} cells
+ * @param {string} order
+ * @returns {Record<string, string>}
  */
 export function passes(cells, order) {
   const start = `const N = ${cells}u;\nconst LAST = ${cells - 1}u;`;
@@ -12,7 +15,10 @@ export function passes(cells, order) {
   return Object.fromEntries(Object.entries(all).map(([name, code]) => [name, start + code]));
 }
 
-/** How many groups a pass takes a side. */
+/**
+ * How many groups a pass takes a side.
+ * @param {number} cells
+ */
 export const groupsOf = (cells) => cells / GROUP;
 
 const GROUP = 16;
@@ -28,7 +34,11 @@ ${MAIN} {
   next[id.y * N + id.x] = select(vec2f(1.0, 0.0), vec2f(0.5, 0.5), is_sown);
 }`;
 
-/** A step of the field. `cell` is the cell of the place (x, id.y) before it. */
+/**
+ * A step of the field.
+ * @param {string} more What else it binds.
+ * @param {string} cell The cell of the place (x, id.y) before it.
+ */
 const step = (more, cell) => `
 @group(0) @binding(0) var<storage, read> old: array<vec2f>;
 @group(0) @binding(1) var<storage, read_write> next: array<vec2f>;
@@ -62,7 +72,12 @@ const WIPE = step(
   "select(old[here + x], vec2f(1.0, 0.0), distance(vec2f(id.xy), brush.xy) < brush.z)",
 );
 
-/** A blur of nine cells in a row or a column, written out: a loop takes longer in software. */
+/**
+ * A blur of nine cells in a row or a column, written out: a loop takes longer in software.
+ * @param {string} from
+ * @param {string} type
+ * @param {(by: number) => string} cell
+ */
 const blur = (from, type, cell) => `
 @group(0) @binding(0) var<storage, read> ${from}: array<${type}>;
 @group(0) @binding(1) var<storage, read_write> next: array<f32>;
@@ -74,6 +89,7 @@ const ROWS = blur("field", "vec2f", (by) => `field[id.y * N + ((id.x + N + ${by}
 const COLUMNS = blur("rows", "f32", (by) => `rows[((id.y + N + ${by}u - 4u) & LAST) * N + id.x]`);
 
 const [LOW, MIDDLE, HIGH] = PALETTE.map((colour) => `vec3f(${colour.join(", ")})`);
+/** @param {string} order */
 const shade = (order) => `
 @group(0) @binding(0) var<storage, read> field: array<vec2f>;
 @group(0) @binding(1) var<storage, read> glow: array<f32>;
