@@ -470,6 +470,49 @@ test("s0_6_a_wait_given_up_rejects_at_once_and_leaves_nothing_behind", async ({ 
   await m.close();
 });
 
+test("s0_6_a_signal_has_one_listener_while_many_calls_wait_with_it_and_none_after_the_last", async ({ rig }) => {
+  const m = rig.memory("many waits", { budget: MIB });
+  const [given, served] = [new AbortController(), new AbortController()];
+  const [ofGiven, ofServed] = [listenersOf(given.signal), listenersOf(served.signal)];
+  const kept = await m.createBuffer(MIB);
+  const many = ({ signal }) => Array.from({ length: 24 }, () => m.createBuffer(32 * KIB, { signal }).catch((e) => e));
+  const [rejected, made] = [many(given), many(served)];
+  equal([ofGiven.size, ofServed.size], [1, 1], "while they wait");
+  const reason = new Error("enough");
+  given.abort(reason);
+  for (const e of await Promise.all(rejected)) equal(e === reason, true);
+  equal(ofServed.size, 1, "the others wait still");
+  kept.dispose();
+  const buffers = await Promise.all(made);
+  equal(buffers.map(({ size }) => size), Array(24).fill(32 * KIB));
+  equal([ofGiven.size, ofServed.size], [0, 0], "once they are over");
+  // It is listened to again, and ends what waits then.
+  for (const buffer of buffers) buffer.dispose();
+  const whole = await m.createBuffer(MIB);
+  const again = many(served);
+  equal(ofServed.size, 1);
+  served.abort(reason);
+  for (const e of await Promise.all(again)) equal(e === reason, true);
+  equal([ofServed.size, whole.state, m.held], [0, "live", MIB]);
+  await m.close();
+});
+
+/** Returns the listeners that a signal has, as they come and go. */
+function listenersOf(signal) {
+  const all = new Set();
+  const { addEventListener, removeEventListener } = signal;
+  addEventListener.call(signal, "abort", () => all.clear());
+  signal.addEventListener = (type, listener, options) => {
+    all.add(listener);
+    addEventListener.call(signal, type, listener, options);
+  };
+  signal.removeEventListener = (type, listener) => {
+    all.delete(listener);
+    removeEventListener.call(signal, type, listener);
+  };
+  return all;
+}
+
 function control() {
   const controller = new AbortController();
   return { signal: controller.signal, abort: (reason) => controller.abort(reason) };

@@ -116,6 +116,8 @@ function watch(complaints) {
   if (globalThis.process?.on) {
     process.on("unhandledRejection", note("unhandled"));
     process.on("uncaughtException", note("uncaught"));
+    // Of many listeners on one target.
+    process.on("warning", (e) => e.name === "MaxListenersExceededWarning" && note("warned")(e));
   }
   globalThis.addEventListener?.("unhandledrejection", (event) => note("unhandled")(event.reason));
   globalThis.addEventListener?.("error", (event) => note("uncaught")(event.message));

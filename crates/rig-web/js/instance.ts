@@ -5,7 +5,7 @@ import { Dropped, mayMissTasks, Pressure } from "./collector.js";
 import { lost, RigError, told, unsupported } from "./error.js";
 import { Gpu } from "./gpu.js";
 import { gpuImports } from "./imports.js";
-import type { Wait } from "./wait.js";
+import { onAbort, type Wait } from "./wait.js";
 
 /** What the wasm half exports: its `src` says what each does. */
 export interface Exports {
@@ -169,8 +169,7 @@ export class Instance {
         reject(signal?.reason);
         this.event((e) => e.cancel(ticket));
       };
-      signal?.addEventListener("abort", aborted, { once: true });
-      const over = () => signal?.removeEventListener("abort", aborted);
+      const over = signal ? onAbort(signal, aborted) : () => undefined;
       this.#tickets.set(ticket, {
         resolve: ({ number, text }) => {
           over();

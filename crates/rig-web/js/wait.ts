@@ -22,8 +22,40 @@ export function raced<T>(work: Promise<T>, o: Wait): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     const aborted = () => reject(signal.reason);
     if (signal.aborted) aborted();
-    signal.addEventListener("abort", aborted, { once: true });
-    const over = () => signal.removeEventListener("abort", aborted);
-    work.then(resolve, reject).then(over);
+    work.then(resolve, reject).then(onAbort(signal, aborted));
   });
+}
+
+/** What ends with a signal, and what listens to it for all of that. */
+interface Endings {
+  readonly all: Set<() => void>;
+  readonly heard: () => void;
+}
+
+const ENDINGS = new WeakMap<AbortSignal, Endings>();
+
+/**
+ * Calls `end` when a signal is aborted; answers what calls that off. However much ends with a signal,
+ * it has one listener, and none once nothing does: engines warn of many.
+ * @internal
+ */
+export function onAbort(signal: AbortSignal, end: () => void): () => void {
+  const { all, heard } = ENDINGS.get(signal) ?? listened(signal);
+  all.add(end);
+  return () => {
+    if (!all.delete(end) || all.size > 0) return;
+    signal.removeEventListener("abort", heard);
+    ENDINGS.delete(signal);
+  };
+}
+
+function listened(signal: AbortSignal): Endings {
+  const all = new Set<() => void>();
+  const heard = () => {
+    ENDINGS.delete(signal);
+    for (const end of all) end();
+  };
+  signal.addEventListener("abort", heard, { once: true });
+  ENDINGS.set(signal, { all, heard });
+  return { all, heard };
 }
