@@ -48,8 +48,10 @@ const lastOf = (h) => h.read((bytes) => new Float32Array(bytes.buffer)[N - 1]);
 test(
   "s14_d_a_loss_under_the_doubling",
   async (world) => {
-    const { rig, open } = world;
+    const { rig, open, gpuDevice } = world;
     const { gpu, device, h, x } = await fifthRow(world);
+    const other = await open();
+    const beside = await other.createBuffer(4);
     device.destroy();
     equal([(await gpu.lost).code, gpu.reached], ["Lost", 1]);
     for (const value of [2, 1]) await fails(() => gpu.wait(value), "Lost");
@@ -68,15 +70,17 @@ test(
       answer?.release?.();
     }
     equal([await lastOf(h), x.size, x.state, gpu.submitted], [N - 1, 4 * N, "live", 2]);
-    // Through the same halves.
-    const other = await open();
+    // Another device goes on, through the same halves.
+    await beside.fill(2);
     const y = await other.createBuffer(4 * N);
     await rig.copy(h, y);
-    equal((await y.toArray(Float32Array)).at(-1), N - 1);
+    equal([(await y.toArray(Float32Array)).at(-1), await beside.toArray(Uint8Array)], [N - 1, Array(4).fill(2)]);
     x.free();
     equal(x.state, "dead");
     await until(() => gpu.held === 0, "its memory is home");
-    await other.close();
+    const again = rig.adopt(await gpuDevice(), { name: gpu.name });
+    equal([again === gpu, again.submitted, again.reached], [false, 0, 0]);
+    await Promise.all([other.close(), again.close()]);
   },
   needs,
 );

@@ -126,13 +126,102 @@ test("s2_7_a_wait_above_the_last_value_names_both", async ({ rig }) => {
   await m.close();
 });
 
+test("s14_b_through_a_borrow_on_a_device_whose_work_the_page_does", async ({ rig }) => {
+  const d = rig.memory("vector b");
+  const n = 256 * KIB;
+  const [h, x] = [await rig.host.createBuffer(n), await d.createBuffer(n)];
+  await h.write((bytes) => new Float32Array(bytes.buffer).forEach((_, i, a) => (a[i] = i)));
+  const stamps = () => [valuesOf(h, d), valuesOf(x, d)];
+  const { held } = d;
+  const hb = h.borrow(d);
+  equal([stamps(), hb.size, hb.device === d, d.held], [[[0, 0], [0, 0]], n, true, held], "1: over the same bytes");
+  await rig.copy(hb, x);
+  d.submit({ reads: [hb], writes: [x] });
+  equal(stamps(), [[0, 1], [1, 1]], "2");
+  await x.write((bytes) => new Float32Array(bytes.buffer).forEach((value, i, a) => (a[i] = 2 * value)));
+  d.submit({ writes: [x] });
+  equal(stamps(), [[0, 1], [2, 2]], "3");
+  await rig.copy(x, hb);
+  d.submit({ reads: [x], writes: [hb] });
+  equal([stamps(), hb.stamps().write.value], [[[3, 3], [2, 3]], 3], "4");
+  equal(await h.read((bytes) => new Float32Array(bytes.buffer)[65_535]), 131_070, "5");
+  hb.dispose();
+  d.submit({ reads: [x] });
+  const again = h.borrow(d);
+  equal([hb.state, valuesOf(again, d), h.state], ["disposed", [3, 3], "live"], "6: it is borrowed anew, with its stamps");
+  again.dispose();
+  await d.close();
+  equal(await h.read((bytes) => new Float32Array(bytes.buffer)[1]), 2, "what it used it for is done");
+});
+
+test("s14_f_and_g_where_every_point_is_done_only_the_borrow_is_lost", async ({ rig }) => {
+  const d = rig.memory("vectors f and g");
+  const [h, x, there] = [await rig.host.createBuffer(4), await d.createBuffer(4), await rig.host.createBuffer(4)];
+  await h.fill(5);
+  const [hb, out] = [h.borrow(d), await h.export()];
+  d.submit({ reads: [x], writes: [hb] });
+  await d.close();
+  for (const call of [() => rig.copy(x, hb), () => hb.toArray(Uint8Array), () => hb.fill(1), () => hb.claimRead()]) await fails(call, "Lost");
+  equal(out.bytes, [5, 5, 5, 5], "an export of before");
+  out.dispose();
+  await rig.copy(h, there);
+  await h.fill(6);
+  const borrowed = h.borrow(rig.memory("beside f and g"));
+  equal([await there.toArray(Uint8Array), await borrowed.toArray(Uint8Array)], [Array(4).fill(5), Array(4).fill(6)]);
+  x.dispose();
+  rig.host.trim();
+  const { liveBytes } = rig.host.stats();
+  for (const buffer of [h, hb, borrowed]) buffer.dispose();
+  rig.host.trim();
+  equal([d.held, liveBytes - rig.host.stats().liveBytes], [0, 4], "it returns");
+  await borrowed.device.close();
+});
+
+test("s14_no_device_of_a_page_has_an_undone_point_on_memory_of_another", async ({ rig, gpu, open }) => {
+  const gpus = gpu ? [await open(), await open()] : [];
+  const memories = [rig.memory("one of two"), rig.memory("two of two")];
+  const devices = [rig.host, ...memories, ...gpus];
+  for (const of of devices) {
+    const x = await of.createBuffer(64);
+    for (const on of devices.filter((on) => on !== of)) {
+      const borrow = x.borrow(on);
+      const what = `${on.name} borrows of ${of.name}`;
+      // A GPU of a page maps nothing, and nothing maps its memory; the host has no timeline.
+      equal(borrow === null, gpus.includes(of) || gpus.includes(on), what);
+      if (!memories.includes(on)) continue;
+      if (borrow) equal([on.submit({ writes: [borrow] }).value, on.reached], [on.submitted, on.submitted], what);
+    }
+  }
+  for (const device of devices.slice(1)) await device.close();
+});
+
+test(
+  "s14_work_that_comes_after_an_unreached_point_has_no_value_yet",
+  async ({ rig, open }) => {
+    const [gpu, m] = [await open(), rig.memory("comes after")];
+    const x = await m.createBuffer(64);
+    const point = gpu.submit({});
+    await fails(() => m.submit({ writes: [x], after: [point] }), "Misuse", "WouldWait");
+    const pending = m.submitWhenReady({ writes: [x], after: [point] });
+    equal([gpu.reached, m.submitted, x.stamps().uses], [0, 0, []], "while it waits");
+    const { value } = await pending;
+    equal([value, gpu.reached, m.reached, valuesOf(x, m)], [1, 1, 1, [1, 1]], "once it can be");
+    await Promise.all([gpu.close(), m.close()]);
+  },
+  needs,
+);
+
 test("s14_a_submission_waits_for_the_writer_of_what_it_borrows", async ({ rig }) => {
   const [a, b] = [rig.memory("writes"), rig.memory("reads")];
-  const x = await a.createBuffer(16);
+  const [x, y, z] = [await a.createBuffer(16), await b.createBuffer(16), await rig.host.createBuffer(16)];
   await x.fill(6);
   equal(a.submit({ writes: [x] }).value, 1);
   const borrowed = x.borrow(b);
-  equal(b.submit({ reads: [borrowed], after: [{ device: a, value: 1 }] }).value, 1);
+  await rig.copy(borrowed, y);
+  const after = [{ device: a, value: 1 }];
+  equal(b.submit({ reads: [borrowed], writes: [y], after }).value, 1);
+  await rig.copy(y, z);
+  equal([await z.toArray(Uint8Array), z.stamps(), a.submitted, b.submitted], [Array(16).fill(6), { write: null, uses: [] }, 1, 1]);
   await fails(() => b.submit({ reads: [x] }), "Misuse", "WrongDevice");
   const { write, uses } = x.stamps();
   equal([write.device === a, write.value, uses.length], [true, 1, 2]);
