@@ -15,5 +15,6 @@ import "./alone.test.mjs";
 import "./loss.test.mjs";
 import "./lost.test.mjs";
 import "./vectors.test.mjs";
+import "./rules.test.mjs";
 import "./laws.test.mjs";
 import "./wgpu.test.mjs";

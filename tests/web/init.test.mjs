@@ -21,6 +21,26 @@ test("s13_3_errors_of_another_copy_of_the_package_are_told_apart_by_none", async
   equal([e instanceof RigError, RigError.is(e), other.RigError.is(e), e.name], [false, true, true, "RigError"]);
 });
 
+test("s13_13_nothing_runs_at_import", async ({ copy }) => {
+  const ran = [];
+  const watched = [
+    ...["compile", "compileStreaming", "instantiate", "instantiateStreaming"].map((name) => [WebAssembly, name]),
+    ...["fetch", "addEventListener", "FinalizationRegistry", "MessageChannel"].map((name) => [globalThis, name]),
+  ].filter(([of, name]) => of[name]);
+  const real = watched.map(([of, name]) => of[name]);
+  const told = (name) => ({ apply: (f, of, args) => ran.push(name) && f.apply(of, args), construct: (f, args) => ran.push(name) && new f(...args) });
+  for (const [at, [of, name]] of watched.entries()) of[name] = new Proxy(real[at], told(name));
+  let init;
+  try {
+    ({ init } = await copy());
+    equal([typeof init, ran], ["function", []]);
+    await init();
+  } finally {
+    for (const [at, [of, name]] of watched.entries()) of[name] = real[at];
+  }
+  holds(ran.includes("FinalizationRegistry") && ran.some((name) => /compile|instantiate/.test(name)), `init ran ${ran}`);
+});
+
 test("s13_13_init_takes_the_wasm_in_every_form", async ({ copy }) => {
   const module = await compiled();
   const { init } = await copy();

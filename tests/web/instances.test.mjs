@@ -58,6 +58,44 @@ test("s13_5_growth_of_wasm_memory_around_every_call_invalidates_nothing", async 
   for (const device of devices.slice(1)) await device.close();
 });
 
+test("s13_14_no_frame_of_wasm_is_active_while_a_function_of_the_program_runs", async ({ copy, gpu, gpuDevice }) => {
+  let [depth, deepest] = [0, 0];
+  const around = (f, { isImport }) => {
+    if (isImport) return f;
+    return (...args) => {
+      depth += 1;
+      deepest = Math.max(deepest, depth);
+      try {
+        return f(...args);
+      } finally {
+        depth -= 1;
+      }
+    };
+  };
+  const { rig } = await wrapped(copy, "callbacks", around);
+  const depths = [];
+  const called = () => void depths.push(depth);
+  const m = rig.memory("callbacks", { budget: MIB });
+  const own = gpu ? rig.adopt(await gpuDevice()) : null;
+  m.addEventListener("lost", called);
+  const x = await m.createBuffer(8);
+  await x.read(called);
+  await x.write(called);
+  await rig.withClaims({ donate: [[x]] }, called);
+  if (own) {
+    const y = await own.createBuffer(8);
+    own.submit({ writes: [y] }, called);
+    await own.submitWhenReady({ writes: [y] }, called);
+    own.addEventListener("error", called);
+    own.submit({ label: "wrong" }, ({ encoder }) => void encoder.finish());
+    await own.wait(own.submit({}));
+    own.addEventListener("lost", called);
+    await own.close();
+  }
+  await m.close();
+  equal([depths, deepest], [Array(own ? 8 : 4).fill(0), 1], "calls of wasm under each function, and elsewhere");
+});
+
 /** Makes every call on a device, and grows memory while its functions run. */
 async function everyCall(rig, device, grow) {
   const data = Uint8Array.from({ length: 1027 }, (_, i) => (i * 13 + 7) & 255);

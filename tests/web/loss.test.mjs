@@ -28,7 +28,7 @@ async function slowness(gpu, spin, x) {
 }
 
 /** The program of vector A up to its fifth row, whose doubling takes a while; and H and X. */
-async function fifthRow({ rig, open, adopted }) {
+export async function fifthRow({ rig, open, adopted }) {
   const probe = await open();
   const slow = await slowness(probe, await probe.kernel(SPIN), await probe.createBuffer(4 * N));
   await probe.close();

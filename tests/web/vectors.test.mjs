@@ -196,7 +196,7 @@ test("s14_no_device_of_a_page_has_an_undone_point_on_memory_of_another", async (
 });
 
 test(
-  "s14_work_that_comes_after_an_unreached_point_has_no_value_yet",
+  "s13_1_what_comes_after_an_unreached_point_would_wait_and_has_no_value_until_it_is_ready",
   async ({ rig, open }) => {
     const [gpu, m] = [await open(), rig.memory("comes after")];
     const x = await m.createBuffer(64);
