@@ -49,9 +49,9 @@ test(
   "s14_d_a_loss_under_the_doubling",
   async (world) => {
     const { rig, open, gpuDevice } = world;
-    const { gpu, device, h, x } = await fifthRow(world);
     const other = await open();
     const beside = await other.createBuffer(4);
+    const { gpu, device, h, x } = await fifthRow(world);
     device.destroy();
     equal([(await gpu.lost).code, gpu.reached], ["Lost", 1]);
     for (const value of [2, 1]) await fails(() => gpu.wait(value), "Lost");
