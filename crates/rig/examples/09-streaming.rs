@@ -36,15 +36,15 @@ fn main() -> Result<()> {
 
     let pages = Pages::new(&gpu)?;
     let source = &pages.source;
-    report("pages, through staging", 7, |what| pages.stream(source, what))?;
+    report("pages, through staging", 5, |what| pages.stream(source, what))?;
     match source.borrow(&gpu)? {
         Some(there) => {
-            report("pages, by the GPU itself", 7, |what| pages.stream(&there, what))?;
+            report("pages, by the GPU itself", 5, |what| pages.stream(&there, what))?;
         }
         None => println!("this GPU maps no host memory, so it does not copy by itself"),
     }
     let squares = Squares::new(&gpu)?;
-    report("squares, there and back", 3, |what| squares.stream(what))?;
+    report("squares, there and back", 2, |what| squares.stream(what))?;
 
     let peak = gpu.stats().peak_held_bytes;
     println!("at most {} held at a time, of a budget of {}", mib(peak), mib(BUDGET));

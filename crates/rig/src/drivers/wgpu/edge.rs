@@ -150,8 +150,7 @@ impl Edges {
         if odd || len < head + WORD {
             return self.moved(src, dst, to);
         }
-        let tail = (len - head) % WORD;
-        let middle = len - head - tail;
+        let (head, middle, tail) = parted(dst);
         let (from, into) = (src.part(head, middle), dst.part(head, middle));
         to.commands.push(Command::Copy { src: from, dst: into });
         if head + tail == 0 {
@@ -160,8 +159,7 @@ impl Edges {
         if let Some(rows) = self.rows_for(head + tail) {
             let part = |at, len| (src.part(at, len), dst.part(at, len));
             let ends = [part(0, head), part(head + middle, tail)];
-            let first = usize::from(head == 0);
-            return rows.moves_together(&ends[first..2 - usize::from(tail == 0)], to);
+            return rows.moves_together(&ends, to);
         }
         if src.can_bind() && len <= self.stretch {
             return self.dispatch(Job::Move(src), dst, Which::Ends, to);
@@ -246,7 +244,21 @@ impl Edges {
             return self.dispatch(job, dst, Which::All, to);
         }
         self.dispatch(job, dst, Which::Whole, to)?;
-        if is_whole(dst) { Ok(()) } else { self.dispatch(job, dst, Which::Ends, to) }
+        let (head, middle, tail) = parted(dst);
+        if head + tail == 0 {
+            return Ok(());
+        }
+        let copied = BufferUsages::COPY_SRC | BufferUsages::COPY_DST;
+        match (job, self.rows_for(head + tail)) {
+            // The words that were filled just now have the bytes of the ends.
+            (Job::Fill(_), Some(rows)) if dst.buffer.usage().contains(copied) => {
+                let from = |len| dst.part(head, len);
+                let ends =
+                    [(from(head), dst.part(0, head)), (from(tail), dst.part(head + middle, tail))];
+                rows.moves_together(&ends, to)
+            }
+            _ => self.dispatch(job, dst, Which::Ends, to),
+        }
     }
 
     /// Encodes one dispatch.
@@ -310,6 +322,13 @@ impl Edges {
 pub(crate) fn bound(place: &Place) -> BufferBinding<'_> {
     let size = NonZeroU64::new(place.len);
     BufferBinding { buffer: &place.buffer, offset: place.offset, size }
+}
+
+/// Returns how many bytes lie before the whole words of a place, in them, and behind. It has one.
+fn parted(place: &Place) -> (u64, u64, u64) {
+    let head = place.offset.wrapping_neg() % WORD;
+    let tail = (place.len - head) % WORD;
+    (head, place.len - head - tail, tail)
 }
 
 /// Whether the bytes of a place are whole words.

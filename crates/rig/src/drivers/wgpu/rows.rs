@@ -65,7 +65,8 @@ impl Rows {
         })
     }
 
-    /// Moves several that fit into the texture together, by a change of its use each way.
+    /// Moves several that fit into the texture together, by a change of its use each way. Those of no
+    /// bytes are left out.
     pub(crate) fn moves_together(
         &self,
         moves: &[(Place, Place)],
@@ -77,7 +78,7 @@ impl Rows {
         };
         let mut push = |way, of: fn(&(Place, Place)) -> &Place| {
             let mut first = 0;
-            for place in moves.iter().map(of) {
+            for place in moves.iter().map(of).filter(|place| place.len > 0) {
                 to.commands.push(row(place, first, way));
                 first += place.len.div_ceil(u64::from(ROW)) as u32;
             }
