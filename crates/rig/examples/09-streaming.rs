@@ -4,9 +4,10 @@
 //! serves the next. Nor does a program wait for its work: that of a piece runs while the host moves
 //! the next one.
 //!
-//! The first stream looks at the headers of a database's pages, so that the copies are the greater part. They
-//! go up through staging, and by the GPU itself where it maps host memory. The second squares every
-//! number and fetches all of them: one thread sends, another fetches and looks.
+//! The first stream looks at the headers of a database's pages, so that the copies are the greater
+//! part. They go up through staging, and by the GPU itself where it maps host memory. The second
+//! squares every number and fetches all of them: one thread sends, another fetches and looks.
+//!
 //! What the copies take alone, and the work, is measured in the same run, in turn, and the least of
 //! a few rounds counts: in a release build, since the libraries' own calls are part of it.
 //!

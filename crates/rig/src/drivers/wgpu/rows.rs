@@ -65,8 +65,8 @@ impl Rows {
         })
     }
 
-    /// Moves several that fit into the texture together, by a change of its use each way. Those of no
-    /// bytes are left out.
+    /// Moves several that fit into the texture together, by a change of its use each way. One of no
+    /// bytes is left out.
     pub(crate) fn moves_together(
         &self,
         moves: &[(Place, Place)],
