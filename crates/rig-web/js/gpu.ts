@@ -444,6 +444,7 @@ export class Gpu {
     if (held.half) {
       const way = held.half.way(!isWritten);
       this.#work.ways.add(way);
+      if (isWritten) way.used(offset, length);
       return { buffer: way.buffer, offset, length };
     }
     this.#isUrgent ||= held.wrapped || held.lent || held.verdict !== Verdict.There;

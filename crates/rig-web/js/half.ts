@@ -2,7 +2,8 @@
 //
 // A way is mapped anew as soon as the work that used it is on the queue, so that the host finds it
 // mapped when its turn comes; and it stays mapped until work that uses it goes to the queue, so
-// that small copies which share a half share its map.
+// that small copies which share a half share its map. Of what the host reads only the bytes that
+// were written are mapped: an engine may move all that is.
 
 import type { Arrays } from "./arrays.js";
 import { MapMode, Usage } from "./flags.js";
@@ -29,10 +30,16 @@ export interface Around {
 export class Way {
   readonly buffer: GPUBuffer;
   readonly isWritten: boolean;
+  /** Whether the engine has mapped it: what is wrong with a buffer shows by then. */
+  isProven = false;
   readonly #around: Around;
   #state = State.Unmapped;
+  /** How many bytes from its start on the work that used it since somebody took the half wrote. */
+  #usedBytes = 0;
   /** Which map is the latest; earlier ones were cancelled. */
   #round = 0;
+  /** How many bytes the latest map has. */
+  #mappedBytes: number;
   #array = 0;
   #isAsked = false;
 
@@ -47,6 +54,13 @@ export class Way {
     this.buffer = around.device.createBuffer({ label, size, usage, mappedAtCreation: isWritten });
     for (let i = 0; i < 2; i += 1) around.device.popErrorScope().catch(() => undefined);
     if (isWritten) this.#state = State.Mapped;
+    this.#mappedBytes = size;
+  }
+
+  /** Notes what work writes. Whoever takes a half writes its start first. */
+  used(offset: number, length: number): void {
+    const end = Math.ceil((offset + length) / WORD) * WORD;
+    this.#usedBytes = offset === 0 ? end : Math.max(this.#usedBytes, end);
   }
 
   /** Whether the host finds its bytes; it is told once it does. */
@@ -67,10 +81,13 @@ export class Way {
     const there = () => {
       if (round !== this.#round) return;
       this.#state = State.Mapped;
+      this.isProven = true;
       if (this.#isAsked) woke();
       this.#isAsked = false;
     };
-    this.buffer.mapAsync(this.isWritten ? MapMode.WRITE : MapMode.READ).then(there, () => round === this.#round && failed());
+    if (!this.isWritten) this.#mappedBytes = this.#usedBytes || this.buffer.size;
+    const mode = this.isWritten ? MapMode.WRITE : MapMode.READ;
+    this.buffer.mapAsync(mode, 0, this.#mappedBytes).then(there, () => round === this.#round && failed());
   }
 
   /** Maps it anew, if a map is on its way. */
@@ -84,7 +101,7 @@ export class Way {
 
   /** Returns the number of the array of its bytes. */
   range(): number {
-    this.#array ||= this.#around.arrays.add(new Uint8Array(this.buffer.getMappedRange()), true);
+    this.#array ||= this.#around.arrays.add(new Uint8Array(this.buffer.getMappedRange(0, this.#mappedBytes)), true);
     return this.#array;
   }
 
@@ -146,3 +163,6 @@ export class Half {
     this.#way = null;
   }
 }
+
+/** The unit of WebGPU's own copies. */
+const WORD = 4;
