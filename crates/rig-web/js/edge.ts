@@ -72,7 +72,7 @@ export class Edges {
 
   /** Sets every byte of a place. */
   fill(dst: Place, byte: number, to: GPUCommandEncoder): void {
-    if (byte === 0 && dst.offset % WORD === 0 && dst.length % WORD === 0) {
+    if (byte === 0 && isWhole(dst)) {
       to.clearBuffer(dst.buffer, dst.offset, dst.length);
       return;
     }
@@ -169,6 +169,11 @@ export class Edges {
       usage: Usage.STORAGE | Usage.COPY_SRC | Usage.COPY_DST,
     }));
   }
+}
+
+/** Whether a copy, or a fill with zeros where there is no source, is one command that cannot fail. */
+export function isWhole(dst: Place, src?: Place): boolean {
+  return src?.buffer !== dst.buffer && ((src?.offset ?? 0) | dst.offset | dst.length) % WORD === 0;
 }
 
 function canBind(place: Place): boolean {

@@ -8,7 +8,7 @@
 // what was kept.
 
 import type { Arrays } from "./arrays.js";
-import { Edges, type Place } from "./edge.js";
+import { Edges, isWhole, type Place } from "./edge.js";
 import { MapMode, Usage } from "./flags.js";
 import { type Around, Half, type Way } from "./half.js";
 import { type Encode, noWork, run, type Work } from "./work.js";
@@ -224,6 +224,7 @@ export class Gpu {
     this.#add(() => {
       const from = this.#place(src, false, srcAt, length);
       const place = this.#place(dst, true, dstAt, length);
+      this.#work.isSure &&= isWhole(place, from);
       return (to) => this.#edges.copy(from, place, to);
     });
   }
@@ -231,6 +232,7 @@ export class Gpu {
   fill(dst: number, at: number, length: number, byte: number): void {
     this.#add(() => {
       const place = this.#place(dst, true, at, length);
+      this.#work.isSure &&= byte === 0 && isWhole(place);
       return (to) => this.#edges.fill(place, byte, to);
     });
   }
@@ -261,10 +263,12 @@ export class Gpu {
     if (!wrong && this.#isUrgent) {
       this.#flush();
       work.values = [value, value];
+      work.isSure = false;
       wrong = this.#submit(work, label);
     } else if (!wrong) {
       this.#kept.steps.push(...work.steps);
       for (const way of work.ways) this.#kept.ways.add(way);
+      this.#kept.isSure &&= work.isSure && !this.#isLarge;
       this.#kept.values = [this.#kept.values[0] || value, value];
     }
     if (wrong) {
@@ -347,11 +351,12 @@ export class Gpu {
   }
 
   /** Encodes and submits work; answers what the engine throws. */
-  #submit({ steps, ways, values }: Work, label: string | null, then?: () => void): string {
+  #submit({ steps, ways, isSure, values }: Work, label: string | null, then?: () => void): string {
     const { device } = this;
     let wrong = "";
-    device.pushErrorScope("validation");
-    device.pushErrorScope("out-of-memory");
+    for (const way of ways) isSure &&= way.isProven;
+    const scopes: GPUErrorFilter[] = isSure ? [] : ["validation", "out-of-memory"];
+    for (const scope of scopes) device.pushErrorScope(scope);
     try {
       // Work on the queue finds nothing mapped.
       for (const way of ways) way.unmap();
@@ -362,7 +367,7 @@ export class Gpu {
     }
     this.#edges.clear();
     then?.();
-    const errors = [device.popErrorScope(), device.popErrorScope()];
+    const errors = scopes.map(() => device.popErrorScope());
     for (const error of errors) this.judge(error, wrong ? [0, 0] : values, label);
     return wrong;
   }
@@ -373,6 +378,8 @@ export class Gpu {
     if (this.loss || this.#fenced >= value) return;
     if (this.#reached === this.#fenced) this.#fencedMs = performance.now();
     this.#fenced = value;
+    // One that was mapped before is there.
+    this.#kept.isSure &&= this.#fences.length > 0;
     const fence = this.#fences.pop() ?? this.#newFence();
     this.#kept.steps.push((to) => to.clearBuffer(fence));
     let mapped: Promise<unknown>;

@@ -16,13 +16,15 @@ interface Write {
 export interface Work {
   steps: (Encode | Write | GPUCommandEncoder)[];
   ways: Set<Way>;
+  /** Whether nothing can be found wrong with it: whole words move between buffers that are there. */
+  isSure: boolean;
   /** The first and the last value whose work it is; 0 for nobody's. */
   values: [number, number];
 }
 
 /** Returns no work, of nobody. */
 export function noWork(): Work {
-  return { steps: [], ways: new Set(), values: [0, 0] };
+  return { steps: [], ways: new Set(), isSure: true, values: [0, 0] };
 }
 
 /** Does the steps: writes of the queue's own between submissions of what is encoded. */
