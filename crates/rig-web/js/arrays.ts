@@ -59,14 +59,16 @@ export class Arrays {
 
   /** Returns part of an array; none where the program took the bytes away. */
   part(array: number, offset: number, length: number): Uint8Array | undefined {
-    const { bytes } = this.#entry(array);
-    return this.isGone(array) ? undefined : bytes.subarray(offset, offset + length);
+    const { bytes, length: all } = this.#entry(array);
+    if (bytes.byteLength !== all) return undefined;
+    // An engine takes a while to make a view.
+    return length === all ? bytes : bytes.subarray(offset, offset + length);
   }
 
   /** Copies between two arrays. Bytes that the program took away are neither read nor written. */
   copy(src: number, srcAt: number, dst: number, dstAt: number, length: number): void {
-    const [from, to] = [this.take(src, srcAt, length), this.part(dst, dstAt, length)];
-    if (from) to?.set(from);
+    const from = this.take(src, srcAt, length);
+    if (from) this.part(dst, dstAt, length)?.set(from);
   }
 
   /** Whether the program took the bytes of an array away: transferred it, or changed its length. */

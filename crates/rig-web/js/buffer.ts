@@ -143,7 +143,8 @@ export class Buffer {
     const number = this.#live("toArray");
     this.#inRange("toArray", offset, length);
     const out = arrayOf("toArray", type, length);
-    await this.#blit("toArray", { number, offset, bytes: bytesOf("toArray", "type", out) }, o);
+    const blit = { number, offset, bytes: bytesOf("toArray", "type", out) };
+    this.#blitted("toArray", await this.#blit("toArray", blit, o));
     return out;
   }
 
@@ -154,7 +155,7 @@ export class Buffer {
     const { offset } = this.#range("blitTo", o);
     const number = this.#live("blitTo");
     this.#inRange("blitTo", offset, bytes.length);
-    await this.#blit("blitTo", { number, offset, bytes }, o);
+    this.#blitted("blitTo", await this.#blit("blitTo", { number, offset, bytes }, o));
     return out;
   }
 
@@ -168,7 +169,7 @@ export class Buffer {
     const { offset } = this.#range("blitFrom", o);
     const number = this.#live("blitFrom");
     this.#inRange("blitFrom", offset, bytes.length);
-    await this.#blit("blitFrom", { number, offset, bytes }, o);
+    this.#blitted("blitFrom", await this.#blit("blitFrom", { number, offset, bytes }, o));
   }
 
   /** Sets every byte of a range. */
@@ -357,7 +358,8 @@ export class Buffer {
     }
   }
 
-  async #blit(call: (typeof BLITS)[number], { number, offset, bytes }: Blit, o?: Wait): Promise<void> {
+  /** Starts a blit; {@link Buffer.#blitted} follows what is waited for. */
+  #blit(call: (typeof BLITS)[number], { number, offset, bytes }: Blit, o?: Wait): Promise<Blitted> {
     const { instance: rig, device } = this.#made;
     const { length } = bytes;
     const isOut = call !== "blitFrom";
@@ -369,10 +371,15 @@ export class Buffer {
       e.blit(ticket, number, offset, array, BLITS.indexOf(call));
       if (!isOut) rig.arrays.keep(array, bytes);
     };
-    await rig.wait(start, () => undefined, o);
+    return rig.wait(start, () => ({ bytes, length, written }), o);
+  }
+
+  /** Fails if something was taken away meanwhile, or the bytes that came are of wrong work. */
+  #blitted(call: (typeof BLITS)[number], { bytes, length, written }: Blitted): void {
     this.checkThere(call);
-    if (isOut && bytes.length !== length) throw misuse(call, "Detached", "the array was taken away meanwhile");
-    device.checkWritten(call, written);
+    if (call === "blitFrom") return;
+    if (bytes.length !== length) throw misuse(call, "Detached", "the array was taken away meanwhile");
+    this.#made.device.checkWritten(call, written);
   }
 
   /** Checks and returns a range of the buffer. */
@@ -416,6 +423,15 @@ interface Blit {
   readonly number: number;
   readonly offset: number;
   readonly bytes: Uint8Array;
+}
+
+/** What is looked at once a blit is over. */
+interface Blitted {
+  readonly bytes: Uint8Array;
+  /** How many bytes there were when it began. */
+  readonly length: number;
+  /** The value that wrote last what is read, where it may be found wrong. */
+  readonly written: number;
 }
 
 /** The calls that are blits, by the numbers they have in the wasm half. */

@@ -50,6 +50,10 @@ export class Edges {
 
   /** Copies between places of one length. */
   copy(src: Place, dst: Place, to: GPUCommandEncoder): void {
+    if (isWhole(dst, src)) {
+      to.copyBufferToBuffer(src.buffer, src.offset, dst.buffer, dst.offset, dst.length);
+      return;
+    }
     if (src.buffer === dst.buffer) return this.#throughScratch(src, dst, to);
     const whole = !canBind(dst) && dst.offset % WORD === 0;
     if (whole && src.offset % WORD === 0) {

@@ -78,18 +78,18 @@ export class Gpu {
   #rejections: { first: number; last: number; why: string }[] = [];
 
   /** Events wake; `over` hears when the driver has stopped it and nothing of it is left. */
-  constructor(device: GPUDevice, own: boolean, usage: number, arrays: Arrays, woke: () => void, over: () => void) {
+  constructor(device: GPUDevice, own: boolean, usage: number, arrays: Arrays, woke: (gpu: Gpu) => void, over: () => void) {
     this.device = device;
     this.#over = over;
     this.#own = own;
     this.#usage = USAGE | usage;
-    this.#woke = woke;
+    this.#woke = () => woke(this);
     const left = (way: Way) => {
       // What uses it goes to the queue first.
-      if (this.#kept.ways.has(way)) this.#flush();
+      if (this.#kept.ways.includes(way)) this.#flush();
       this.#used.delete(way);
     };
-    this.#around = { device, arrays, woke, failed: () => this.#mapFailed(), left };
+    this.#around = { device, arrays, woke: this.#woke, failed: () => this.#mapFailed(), left };
     this.#edges = new Edges(device);
     hearLoss(device, new WeakRef(this));
   }
@@ -200,7 +200,7 @@ export class Gpu {
     if (!held?.half) return 1;
     held.asked = held.half.way(isWritten);
     // A map waits for the work that is on the queue.
-    if (!isWritten && this.#kept.ways.has(held.asked)) this.#flush();
+    if (!isWritten && this.#kept.ways.includes(held.asked)) this.#flush();
     return 0;
   }
 
@@ -212,11 +212,6 @@ export class Gpu {
 
   range(number: number): number {
     return this.#buffers.get(number)!.asked!.range();
-  }
-
-  begin(): void {
-    this.#work = noWork();
-    this.#isUrgent = this.#isLarge = false;
   }
 
   copy(src: number, srcAt: number, dst: number, dstAt: number, length: number): void {
@@ -256,19 +251,20 @@ export class Gpu {
 
   /** Takes the work as a value's, or drops it for value 0. */
   end(value: number): number {
-    const [work, label] = [this.#work, this.#label];
+    const [work, label, isUrgent, isLarge] = [this.#work, this.#label, this.#isUrgent, this.#isLarge];
     let wrong = this.#wrong;
-    [this.#wrong, this.#label] = ["", null];
+    this.#work = noWork();
+    [this.#wrong, this.#label, this.#isUrgent, this.#isLarge] = ["", null, false, false];
     if (value === 0) return 0;
-    if (!wrong && this.#isUrgent) {
+    if (!wrong && isUrgent) {
       this.#flush();
       work.values = [value, value];
       work.isSure = false;
       wrong = this.#submit(work, label);
     } else if (!wrong) {
       this.#kept.steps.push(...work.steps);
-      for (const way of work.ways) this.#kept.ways.add(way);
-      this.#kept.isSure &&= work.isSure && !this.#isLarge;
+      for (const way of work.ways) if (!this.#kept.ways.includes(way)) this.#kept.ways.push(way);
+      this.#kept.isSure &&= work.isSure && !isLarge;
       this.#kept.values = [this.#kept.values[0] || value, value];
     }
     if (wrong) {
@@ -277,8 +273,8 @@ export class Gpu {
     }
     this.#submitted = value;
     // The host moves the next piece while the device has this one.
-    if (this.#isLarge) this.#fence();
-    else this.commit();
+    if (isLarge) this.#fence();
+    else this.#commit();
     return 0;
   }
 
@@ -295,14 +291,20 @@ export class Gpu {
   }
 
   /** Has a fence put behind what this microtask submits. */
-  commit(): void {
+  #commit(): void {
     if (this.#isFencing || this.#fenced >= this.#submitted) return;
     this.#isFencing = true;
     queueMicrotask(() => this.#fence());
   }
 
+  /** The word. */
   get reached(): number {
     return this.#reached;
+  }
+
+  /** Whether work was found wrong after it was taken. */
+  get hasRejected(): boolean {
+    return this.#rejections.length > 0;
   }
 
   /** Asks again for what the engine may have told meanwhile: verdicts, maps, fences. */
@@ -313,7 +315,7 @@ export class Gpu {
       held.half?.again();
     }
     this.#fenced = this.#reached;
-    this.commit();
+    this.#commit();
     this.#woke();
   }
 
@@ -450,7 +452,7 @@ export class Gpu {
     const held = this.#buffers.get(number)!;
     if (held.half) {
       const way = held.half.way(!isWritten);
-      this.#work.ways.add(way);
+      if (!this.#work.ways.includes(way)) this.#work.ways.push(way);
       if (isWritten) way.used(offset, length);
       return { buffer: way.buffer, offset, length };
     }

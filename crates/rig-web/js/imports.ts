@@ -17,7 +17,6 @@ export function gpuImports(
     },
     gpu_text_into: (into: number) => write(into)(text),
     gpu_largest: (gpu: number) => of(gpu).device.limits.maxBufferSize,
-    gpu_is_lost: (gpu: number) => (gpus.get(gpu)?.loss === "" ? 0 : 1),
     gpu_alloc: (gpu: number, size: number) => of(gpu).alloc(size),
     gpu_half: (gpu: number, size: number) => of(gpu).half(size),
     gpu_verdict: (gpu: number, buffer: number) => of(gpu).verdict(buffer),
@@ -25,7 +24,6 @@ export function gpuImports(
     gpu_map: (gpu: number, buffer: number, isWrite: number) => of(gpu).map(buffer, isWrite !== 0),
     gpu_mapped: (gpu: number, buffer: number) => of(gpu).mapped(buffer),
     gpu_range: (gpu: number, buffer: number) => of(gpu).range(buffer),
-    gpu_begin: (gpu: number) => of(gpu).begin(),
     gpu_copy: (gpu: number, src: number, srcAt: number, dst: number, dstAt: number, length: number) =>
       of(gpu).copy(src, srcAt, dst, dstAt, length),
     gpu_fill: (gpu: number, dst: number, at: number, length: number, byte: number) =>
@@ -34,8 +32,6 @@ export function gpuImports(
       of(gpu).write(src, srcAt, dst, dstAt, length),
     gpu_native: (gpu: number, commands: number) => of(gpu).native(commands),
     gpu_end: (gpu: number, value: number) => of(gpu).end(value),
-    gpu_commit: (gpu: number) => of(gpu).commit(),
-    gpu_reached: (gpu: number) => of(gpu).reached,
     gpu_nudge: (gpu: number) => of(gpu).nudge(),
     gpu_stop: (gpu: number) => of(gpu).stop(),
   };

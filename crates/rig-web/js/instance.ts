@@ -13,7 +13,7 @@ export interface Exports {
   start(managedPool: number, tracePool: number): void;
   pump(isDue: number): number;
   turn_over(): void;
-  gpu_woke(gpu: number): void;
+  gpu_woke(gpu: number, reached: number, isLost: number, hasRejected: number): void;
   text_in(length: number): number;
   site_in(length: number): number;
   list_in(count: number): number;
@@ -60,9 +60,17 @@ export interface Exports {
   cancel(ticket: number): void;
 }
 
+/** A promise that waits for the wasm half, and what it settles with once that is there. */
 interface Ticket {
-  resolve(value: { number: number; text: string }): void;
+  resolve(value: unknown): void;
   reject(error: unknown): void;
+  /** Makes of a number and a text what the promise settles with; it may fail. */
+  map(number: number, text: string): unknown;
+  /** Forgets the signal, where there is one. */
+  over?(): void;
+  number: number;
+  text: string;
+  error: unknown;
 }
 
 /** What an instance keeps from its start. */
@@ -92,7 +100,7 @@ export class Instance {
   /** How many tickets keep no process alive. */
   #quiet = 0;
   readonly #tickets = new Map<number, Ticket>();
-  #settled: (() => void)[] = [];
+  #settled: Ticket[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
   #timerAt = Infinity;
   /** Whether the time of the next maintenance has come. */
@@ -125,13 +133,13 @@ export class Instance {
   }
 
   /** Runs a call, throws what it told, and does what follows a call. */
-  call<R>(f: (exports: Exports) => R): R {
+  call<R>(f: (exports: Exports, ticket: number) => R, ticket = 0): R {
     if (this.#dead) throw this.#dead;
     this.#error = "";
     let result: R;
     try {
       this.#takeDropped();
-      result = f(this.#exports);
+      result = f(this.#exports, ticket);
       const error = this.#error;
       this.#after();
       if (error) throw told(error);
@@ -158,36 +166,37 @@ export class Instance {
     return f(this.#exports);
   }
 
-  /** Runs a call that settles a ticket, and promises what it settles with. */
+  /** Runs a call that settles a ticket, and promises what `map` makes of what it settles with. */
   wait<T>(start: (exports: Exports, ticket: number) => void, map: (number: number, text: string) => T, o?: Wait): Promise<T> {
-    const { signal } = o ?? {};
     return new Promise<T>((resolve, reject) => {
-      if (signal?.aborted) return reject(signal.reason);
-      const ticket = this.#nextTicket++;
-      const aborted = () => {
-        if (!this.#tickets.delete(ticket)) return;
-        reject(signal?.reason);
-        this.event((e) => e.cancel(ticket));
-      };
-      const over = signal ? onAbort(signal, aborted) : () => undefined;
-      this.#tickets.set(ticket, {
-        resolve: ({ number, text }) => {
-          over();
-          resolve(map(number, text));
-        },
-        reject: (error) => {
-          over();
-          reject(error);
-        },
-      });
+      const number = this.#nextTicket++;
+      const ticket: Ticket = { resolve: resolve as Ticket["resolve"], reject, map, number: 0, text: "", error: null };
+      const signal = o?.signal;
+      if (signal && !this.#hear(signal, number, ticket)) return;
+      this.#tickets.set(number, ticket);
       try {
-        this.call((e) => start(e, ticket));
+        this.call(start, number);
       } catch (e) {
-        this.#tickets.delete(ticket);
-        over();
+        this.#tickets.delete(number);
+        ticket.over?.();
         reject(e);
       }
     });
+  }
+
+  /** Has a signal end the wait of a ticket; answers whether it has not ended it yet. */
+  #hear(signal: AbortSignal, number: number, ticket: Ticket): boolean {
+    if (signal.aborted) {
+      ticket.reject(signal.reason);
+      return false;
+    }
+    const aborted = () => {
+      if (!this.#tickets.delete(number)) return;
+      ticket.reject(signal.reason);
+      this.event((e) => e.cancel(number));
+    };
+    ticket.over = onAbort(signal, aborted);
+    return true;
   }
 
   /** Waits like {@link Instance.wait}, for something that may never come and keeps nothing alive. */
@@ -224,7 +233,9 @@ export class Instance {
   /** Takes a GPU device in; answers its number. */
   addGpu(device: GPUDevice, own: boolean, usage: number): number {
     const number = this.#nextGpu++;
-    const woke = () => this.event((e) => e.gpu_woke(number));
+    const woke = (gpu: Gpu) => {
+      this.event((e) => e.gpu_woke(number, gpu.reached, Number(gpu.loss !== ""), Number(gpu.hasRejected)));
+    };
     const over = () => this.gpus.delete(number);
     this.gpus.set(number, new Gpu(device, own, usage, this.arrays, woke, over));
     return number;
@@ -266,7 +277,7 @@ export class Instance {
     const settled = this.#settled;
     if (settled.length === 0) return;
     this.#settled = [];
-    for (const settle of settled) settle();
+    for (const ticket of settled) settle(ticket);
   }
 
   #setTimer(wait: number): void {
@@ -291,7 +302,7 @@ export class Instance {
     this.#dead = error;
     clearTimeout(this.#timer);
     // What was settled before is told as it is.
-    for (const settle of this.#settled.splice(0)) settle();
+    for (const ticket of this.#settled.splice(0)) settle(ticket);
     for (const ticket of this.#tickets.values()) ticket.reject(error);
     this.#tickets.clear();
     for (const gpu of this.gpus.values()) gpu.abandon(why);
@@ -309,10 +320,11 @@ export class Instance {
   /** What the wasm half imports: `src/page.rs` says what each does. */
   #imports(): Record<string, WebAssembly.ImportValue> {
     const { arrays } = this;
-    const settle = (number: number, how: (ticket: Ticket) => void) => {
+    const taken = (number: number) => {
       const ticket = this.#tickets.get(number);
-      if (!ticket || !this.#tickets.delete(number)) return;
-      this.#settled.push(() => how(ticket));
+      if (!ticket || !this.#tickets.delete(number)) return null;
+      this.#settled.push(ticket);
+      return ticket;
     };
     return {
       now_ms: () => performance.now(),
@@ -333,12 +345,14 @@ export class Instance {
         arrays.part(array, at, length)?.set(this.#bytes(from, length));
       },
       settle: (ticket: number, number: number, text: number, length: number) => {
-        const value = { number, text: this.#text(text, length) };
-        settle(ticket, (t) => t.resolve(value));
+        const found = taken(ticket);
+        if (!found) return;
+        found.number = number;
+        found.text = this.#text(text, length);
       },
       settle_error: (ticket: number, text: number, length: number) => {
-        const error = told(this.#text(text, length));
-        settle(ticket, (t) => t.reject(error));
+        const found = taken(ticket);
+        if (found) found.error = told(this.#text(text, length));
       },
       answer: (text: number, length: number) => {
         this.answer = this.#text(text, length);
@@ -352,6 +366,17 @@ export class Instance {
       collect: (round: number, turn: number) => (this.#pressure.take(round, turn) ? 1 : 0),
       ...gpuImports(this.gpus, (into) => (bytes) => this.#bytes(into, bytes.length).set(bytes)),
     };
+  }
+}
+
+/** Settles a promise; its signal has no say any more. */
+function settle({ resolve, reject, map, over, number, text, error }: Ticket): void {
+  over?.();
+  if (error) return reject(error);
+  try {
+    resolve(map(number, text));
+  } catch (e) {
+    reject(e);
   }
 }
 

@@ -15,7 +15,8 @@ interface Write {
 /** Work on its way to the queue: the library's steps or a program's commands, and halves' ways. */
 export interface Work {
   steps: (Encode | Write | GPUCommandEncoder)[];
-  ways: Set<Way>;
+  /** Each once. */
+  ways: Way[];
   /** Whether nothing can be found wrong with it: whole words move between buffers that are there. */
   isSure: boolean;
   /** The first and the last value whose work it is; 0 for nobody's. */
@@ -24,7 +25,7 @@ export interface Work {
 
 /** Returns no work, of nobody. */
 export function noWork(): Work {
-  return { steps: [], ways: new Set(), isSure: true, values: [0, 0] };
+  return { steps: [], ways: [], isSure: true, values: [0, 0] };
 }
 
 /** Does the steps: writes of the queue's own between submissions of what is encoded. */

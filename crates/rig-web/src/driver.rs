@@ -32,8 +32,20 @@ pub(crate) struct Web {
     gpu: u32,
     facts: Facts,
     wakers: RefCell<Vec<Waker>>,
+    /// What the page told last.
+    told: Cell<Told>,
     /// The word when the stop began.
     stopped: Cell<Option<u64>>,
+}
+
+/// What the page tells of a GPU device with each event.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Told {
+    /// The word.
+    pub(crate) reached: u64,
+    pub(crate) is_lost: bool,
+    /// Whether some work was found wrong after it was taken.
+    pub(crate) has_rejected: bool,
 }
 
 impl Web {
@@ -49,12 +61,18 @@ impl Web {
         facts.addressed = Addressed::Never;
         facts.grain_bytes = WORD;
         facts.rejects_later = true;
-        Self { gpu, facts, wakers: RefCell::default(), stopped: Cell::new(None) }
+        let (wakers, told, stopped) = (RefCell::default(), Cell::default(), Cell::new(None));
+        Self { gpu, facts, wakers, told, stopped }
     }
 
     /// Returns the page's number of this device.
     pub(crate) fn gpu(&self) -> u32 {
         self.gpu
+    }
+
+    /// Takes what the page tells.
+    pub(crate) fn tell(&self, told: Told) {
+        self.told.set(told);
     }
 
     /// Wakes everybody who waits for something of this device.
@@ -71,7 +89,7 @@ impl Web {
     }
 
     fn check(&self) -> Result<(), Fault> {
-        if page::gpu_is_lost(self.gpu) == 0 { Ok(()) } else { Err(self.fault()) }
+        if self.told.get().is_lost { Err(self.fault()) } else { Ok(()) }
     }
 
     fn fault(&self) -> Fault {
@@ -196,7 +214,6 @@ impl Driver for Web {
         if let Err(fault) = self.check() {
             return HandOver::Fault(fault);
         }
-        page::gpu_begin(self.gpu);
         for part in work.parts {
             if let Err(why) = self.encode(&part.op, work.spans) {
                 page::gpu_end(self.gpu, 0.0);
@@ -211,20 +228,22 @@ impl Driver for Web {
     }
 
     fn rejected(&self, value: u64) -> Option<Arc<str>> {
+        if !self.told.get().has_rejected {
+            return None;
+        }
         let why = page::text(self.gpu, About::Rejection, value as f64);
         (!why.is_empty()).then(|| Arc::from(why))
     }
 
     fn commit(&self, _: u64) -> Result<(), Fault> {
-        self.check()?;
-        page::gpu_commit(self.gpu);
-        Ok(())
+        // The page puts a fence behind all work by itself.
+        self.check()
     }
 
     fn reached(&self) -> Result<u64, Fault> {
         match self.stopped.get() {
             Some(word) => Ok(word),
-            None => self.check().map(|()| page::gpu_reached(self.gpu) as u64),
+            None => self.check().map(|()| self.told.get().reached),
         }
     }
 
@@ -250,7 +269,9 @@ impl Driver for Web {
     }
 
     fn stop(&self) {
-        self.stopped.set(Some(page::gpu_reached(self.gpu) as u64));
+        let told = self.told.get();
+        self.stopped.set(Some(told.reached));
+        self.told.set(Told { is_lost: true, ..told });
         page::gpu_stop(self.gpu);
         self.wake_all();
     }
@@ -276,4 +297,4 @@ const HALF_BYTES: u64 = 4 << 20;
 const WRITE_BYTES: u64 = 256 << 20;
 const BUDGET_BYTES: u64 = 512 << 20;
 /// How soon those who wait are looked after again: so often an engine has to be nudged.
-const SERVICE: Duration = Duration::from_millis(4);
+pub(crate) const SERVICE: Duration = Duration::from_millis(4);

@@ -1,11 +1,12 @@
 //! The instance: its start, its turns, and the engine's collector of garbage.
 
+use crate::driver::{SERVICE, Told};
 use crate::named::{NAMED, web};
 use crate::page;
 use crate::task;
 use rig::Pressure;
 use rig::embed::{self, Settings};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::task::{Context, Poll, Waker};
 
 /// Gets ready; called once, before anything else. The settings are those of S11.6.
@@ -97,35 +98,52 @@ extern "C" fn pump(is_due: u32) -> f64 {
     let mut next = -1.0;
     let mut is_due = is_due != 0;
     for _ in 0..PASSES_MAX {
-        // Most calls leave nothing to look after.
-        if !(embed::take_poke() | std::mem::take(&mut is_due)) {
+        // Most calls leave nothing to look after, or what the next maintenance sees to soon.
+        let is_poked = embed::take_poke() && !is_soon();
+        if !(is_poked | std::mem::take(&mut is_due)) {
             break;
         }
-        next = page::in_ms(embed::pass());
+        let wait = embed::pass();
+        NEXT_NS.set(wait.map_or(0, |wait| page::now_ns() + wait.as_nanos() as u64));
+        next = page::in_ms(wait);
         task::pump();
     }
     next
 }
 
-/// Wakes who waits for something of a GPU device; a loss is told at once.
+/// Whether the next maintenance is as near as the first look at a new wait has to be. One that is
+/// late may be a timer that a page in the background gets late.
+fn is_soon() -> bool {
+    let (next, now) = (NEXT_NS.get(), page::now_ns());
+    now <= next && next <= now + SERVICE.as_nanos() as u64
+}
+
+/// Takes what the page tells of a GPU device, its word and what of it is so, and wakes who waits for
+/// something of it; a loss is told at once.
 #[unsafe(no_mangle)]
-extern "C" fn gpu_woke(gpu: u32) {
+extern "C" fn gpu_woke(gpu: u32, reached: f64, is_lost: u32, has_rejected: u32) {
     let found = NAMED.with_borrow(|named| {
         named.devices.iter().find(|device| web(device).is_some_and(|web| web.gpu() == gpu)).cloned()
     });
     let Some(device) = found else { return };
-    if page::gpu_is_lost(gpu) != 0 {
+    let Some(web) = web(&device) else { return };
+    let (is_lost, has_rejected) = (is_lost != 0, has_rejected != 0);
+    web.tell(Told { reached: reached as u64, is_lost, has_rejected });
+    if is_lost {
         device.device_lost(&page::text(gpu, page::About::Loss, 0.0));
     }
-    if let Some(web) = web(&device) {
-        web.wake_all();
-    }
+    web.wake_all();
 }
 
 /// Gives up the wait of a ticket. What it handed over runs on.
 #[unsafe(no_mangle)]
 extern "C" fn cancel(ticket: f64) {
     task::cancel(ticket);
+}
+
+thread_local! {
+    /// When the maintenance that was asked for last is due; 0 for none.
+    static NEXT_NS: Cell<u64> = const { Cell::new(0) };
 }
 
 /// The wakers of one pass may make another due; what is left comes with the next timer.

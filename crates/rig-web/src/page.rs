@@ -29,7 +29,6 @@ unsafe extern "C" {
     safe fn gpu_text(gpu: u32, what: u32, at: f64) -> usize;
     fn gpu_text_into(into: *mut u8);
     pub(crate) safe fn gpu_largest(gpu: u32) -> f64;
-    pub(crate) safe fn gpu_is_lost(gpu: u32) -> u32;
     pub(crate) safe fn gpu_alloc(gpu: u32, len: f64) -> f64;
     pub(crate) safe fn gpu_half(gpu: u32, len: f64) -> f64;
     pub(crate) safe fn gpu_verdict(gpu: u32, buffer: f64) -> u32;
@@ -37,14 +36,11 @@ unsafe extern "C" {
     pub(crate) safe fn gpu_map(gpu: u32, buffer: f64, write: u32) -> u32;
     pub(crate) safe fn gpu_mapped(gpu: u32, buffer: f64) -> u32;
     pub(crate) safe fn gpu_range(gpu: u32, buffer: f64) -> u32;
-    pub(crate) safe fn gpu_begin(gpu: u32);
     pub(crate) safe fn gpu_copy(gpu: u32, src: f64, src_at: f64, dst: f64, dst_at: f64, len: f64);
     pub(crate) safe fn gpu_fill(gpu: u32, dst: f64, dst_at: f64, len: f64, byte: u32);
     pub(crate) safe fn gpu_write(gpu: u32, src: u32, src_at: f64, dst: f64, dst_at: f64, len: f64);
     pub(crate) safe fn gpu_native(gpu: u32, commands: f64);
     pub(crate) safe fn gpu_end(gpu: u32, value: f64) -> u32;
-    pub(crate) safe fn gpu_commit(gpu: u32);
-    pub(crate) safe fn gpu_reached(gpu: u32) -> f64;
     pub(crate) safe fn gpu_nudge(gpu: u32);
     pub(crate) safe fn gpu_stop(gpu: u32);
 }

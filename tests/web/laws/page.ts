@@ -33,8 +33,8 @@ async function suspended(turn: () => Promise<void>): Promise<Suspended> {
     const memory = exports.memory as WebAssembly.Memory;
     const { law, names, gpu_woke } = exports as unknown as Functions;
     Object.assign(made, { law: promising(law), names });
-    const woke = (gpu: number) => {
-      gpu_woke!(gpu);
+    const woke = (...told: number[]) => {
+      gpu_woke!(...told);
       made.woke!();
     };
     return { exports: { ...exports, gpu_woke: woke } };

@@ -1,7 +1,7 @@
 //! What the page calls: the laws by number, and what the package's instances have besides.
 
 use crate::bench::TURN;
-use crate::driver::Web;
+use crate::driver::{Told, Web};
 use crate::listed::LAWS;
 use crate::page;
 use rig::driver::Driver;
@@ -49,11 +49,13 @@ extern "C" fn pump() -> f64 {
     -1.0
 }
 
-/// Wakes who waits for something of the device, as the package does.
+/// Takes what the page tells, and wakes who waits for something of the device, as the package does.
 #[unsafe(no_mangle)]
-extern "C" fn gpu_woke(_: u32) {
+extern "C" fn gpu_woke(_: u32, reached: f64, is_lost: u32, has_rejected: u32) {
     let web = WEB.with_borrow(Clone::clone);
     if let Some(web) = web {
+        let (is_lost, has_rejected) = (is_lost != 0, has_rejected != 0);
+        web.tell(Told { reached: reached as u64, is_lost, has_rejected });
         web.wake_all();
     }
 }
