@@ -89,8 +89,9 @@ async function trapping({ copy }) {
     const wrapped = Object.fromEntries(names.map((name) => [name, failing(page[name])]));
     const { exports } = await real(module, { page: wrapped });
     // No device has this index: what looks for it panics.
-    const pump = () => (trap.now === "panic" ? exports.facts(999) : exports.pump());
-    return { exports: { ...exports, pump } };
+    const panicking = (f) => (...args) => (trap.now === "panic" ? exports.facts(999) : f(...args));
+    const [pump, create] = [panicking(exports.pump), panicking(exports.create)];
+    return { exports: { ...exports, pump, create } };
   };
   try {
     return { rig: await init(), init, RigError, trap };

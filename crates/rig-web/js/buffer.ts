@@ -261,8 +261,9 @@ export class Buffer {
     if (this.#number === 0) return;
     const number = this.#number;
     this.#number = 0;
-    this.#made.instance.dropped.disposed(this);
-    this.#made.instance.event((e) => e.drop_buffer(number));
+    const { instance: rig } = this.#made;
+    if (rig.dead) return;
+    rig.dropped.disposed(this, number);
     this.#uncount();
   }
 

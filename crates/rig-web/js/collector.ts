@@ -1,16 +1,24 @@
 // The way back of handles that nobody can reach, and what makes an engine look for them.
 
-/** Handles that the engine found unreachable, until the next call takes them. */
+/** Handles that are dropped: the engine found them unreachable, or they were disposed. */
 export class Dropped {
   readonly #wake: () => void;
   #registry: FinalizationRegistry<number>;
   #numbers: number[] = [];
   /** What is watched, where a registry that missed its task never has another. */
   readonly #watched: Map<number, WeakRef<object>> | null = null;
-  /** The handles of this microtask, whose watch begins with its end. */
-  readonly #young: [object, number][] = [];
-  #isAging = false;
+  /** The handles of this microtask, whose watch begins with its end, and their numbers. */
+  #young: object[] = [];
+  #youngNumbers: number[] = [];
+  /** Whether the end of this microtask is awaited. */
+  #isAwaited = false;
+  readonly #ended = () => {
+    this.#isAwaited = false;
+    this.#age();
+    if (this.#numbers.length > 0) this.#wake();
+  };
 
+  /** `wake` has what was noted taken. */
   constructor(wake: () => void) {
     this.#wake = wake;
     this.#registry = this.#begin();
@@ -19,26 +27,46 @@ export class Dropped {
 
   /** Watches a handle. Its number finds nothing once it was disposed. */
   watch(handle: object, number: number): void {
-    this.#young.push([handle, number]);
-    if (this.#young.length === YOUNG_MAX) this.#age();
-    if (this.#isAging) return;
-    this.#isAging = true;
-    queueMicrotask(() => {
-      this.#isAging = false;
-      this.#age();
-    });
+    const length = this.#young.push(handle);
+    this.#youngNumbers.push(number);
+    if (length === YOUNG_MAX) this.#age();
+    this.#await();
   }
 
-  /** Spares the engine the watch of a handle that was made last and is disposed already. */
-  disposed(handle: object): void {
-    if (this.#young.at(-1)?.[0] === handle) this.#young.pop();
+  /** Notes a handle that was disposed. The engine is spared the watch of the one that was made last. */
+  disposed(handle: object, number: number): void {
+    if (this.#young.at(-1) === handle) {
+      this.#young.pop();
+      this.#youngNumbers.pop();
+    }
+    this.#numbers.push(number);
+    this.#await();
   }
 
   #age(): void {
-    for (const [handle, number] of this.#young.splice(0)) {
+    if (this.#young.length === 0) return;
+    const [handles, numbers] = [this.#young, this.#youngNumbers];
+    [this.#young, this.#youngNumbers] = [[], []];
+    for (const [i, handle] of handles.entries()) {
+      const number = numbers[i]!;
       this.#registry.register(handle, number);
       this.#watched?.set(number, new WeakRef(handle));
     }
+  }
+
+  /** Has the end of this microtask told; of the engine's ways the one that costs least. */
+  #await(): void {
+    if (this.#isAwaited) return;
+    this.#isAwaited = true;
+    void SETTLED.then(this.#ended);
+  }
+
+  /** Takes a buffer that was noted alone, for a call that drops one; 0 for none. */
+  takeOne(): number {
+    const one = this.#numbers.length === 1 ? this.#numbers[0]! : 0;
+    if (one <= 0) return 0;
+    this.#numbers.pop();
+    return one;
   }
 
   /** Takes what was noted. */
@@ -63,10 +91,11 @@ export class Dropped {
     return new FinalizationRegistry((number) => this.#note(number));
   }
 
-  /** Only a note: whoever comes next takes it, at the latest the end of this task. */
+  /** Only a note: whoever comes next takes it, at the latest the end of this microtask. */
   #note(number: number): void {
     this.#watched?.delete(number);
-    if (this.#numbers.push(number) === 1) queueMicrotask(this.#wake);
+    this.#numbers.push(number);
+    this.#await();
   }
 }
 
@@ -167,15 +196,21 @@ export class Pacing {
   #bytes = 0;
   /** The turn of the event loop after the last nudge, until it came. */
   #turn: Promise<void> | null = null;
+  readonly #roomBytes: () => number;
+
+  /** `roomBytes` answers what the device could still hand out. */
+  constructor(roomBytes: () => number) {
+    this.#roomBytes = roomBytes;
+  }
 
   /**
    * Counts bytes made. Where they nudge the engine, answers the turn that follows the nudge before,
    * if it did not come yet: a loop that never lets the event loop turn has to wait for it.
    */
-  made(bytes: number, roomBytes: () => number): Promise<void> | null {
+  made(bytes: number): Promise<void> | null {
     this.#bytes += bytes;
     if (this.#bytes < STEP_MIN) return null;
-    const step = Math.min(Math.max(roomBytes() / 4, STEP_MIN), STEP_MAX);
+    const step = Math.min(Math.max(this.#roomBytes() / 4, STEP_MIN), STEP_MAX);
     if (this.#bytes < step) return null;
     this.#bytes = 0;
     garbage(step);
@@ -225,6 +260,7 @@ export function eventLoopTurn(): Promise<void> {
 }
 
 const NONE: number[] = [];
+const SETTLED = Promise.resolve();
 /** The most handles that are kept from the engine until a microtask ends. */
 const YOUNG_MAX = 64;
 const MIB = 2 ** 20;

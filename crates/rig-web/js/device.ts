@@ -107,7 +107,7 @@ export class Device extends EventTarget {
     super();
     this.#opened = opened;
     const { instance: rig, index, name, gpu } = opened;
-    this.#pacing = rig.settings.pacing ? new Pacing() : null;
+    this.#pacing = rig.settings.pacing ? new Pacing(() => this.budget - this.held + this.cached) : null;
     rig.call((e) => e.facts(index));
     this.facts = JSON.parse(rig.answer) as Facts;
     const read = (_: number, text: string) => told(text);
@@ -194,20 +194,13 @@ export class Device extends EventTarget {
    */
   async createBuffer(size: number, o?: Wait & Label): Promise<Buffer> {
     integer("createBuffer", "size", size);
-    const { label = "" } = options("createBuffer", o);
-    const { instance: rig } = this.#opened;
-    const site = rig.settings.tracePool ? callSite() : "";
-    const number = await rig.wait(
-      (e, ticket) => {
-        if (label) rig.putText(label);
-        if (site) rig.putSite(site);
-        e.create(ticket, this.index, size);
-      },
-      (number) => number,
-      o,
-    );
+    const label = this.#tagged("createBuffer", o);
+    const { instance: rig, index } = this.#opened;
+    const dropped = rig.dropped.takeOne();
+    const made = rig.begin((e, ticket) => e.create(ticket, index, size, dropped), o);
+    const number = typeof made === "number" ? made : await made;
     const buffer = this.#made(number, size, label);
-    const turn = this.#paced(size);
+    const turn = this.#pacing?.made(size);
     if (turn) await turn;
     return buffer;
   }
@@ -218,16 +211,22 @@ export class Device extends EventTarget {
    */
   createBufferNow(size: number, o?: Label): Buffer {
     integer("createBufferNow", "size", size);
-    const { label = "" } = options("createBufferNow", o);
-    const { instance: rig } = this.#opened;
-    const site = rig.settings.tracePool ? callSite() : "";
-    const number = rig.call((e) => {
-      if (label) rig.putText(label);
-      if (site) rig.putSite(site);
-      return e.create_now(this.index, size);
-    });
-    this.#paced(size);
+    const label = this.#tagged("createBufferNow", o);
+    const { instance: rig, index } = this.#opened;
+    const dropped = rig.dropped.takeOne();
+    const number = rig.call((e) => e.create_now(index, size, dropped));
+    this.#pacing?.made(size);
     return this.#made(number, size, label);
+  }
+
+  /** Puts the label and the call site in for the call that follows; answers the label. */
+  #tagged(call: string, o: (Wait & Label) | undefined): string {
+    const { instance: rig } = this.#opened;
+    if (o === undefined && !rig.settings.tracePool) return "";
+    const { label = "" } = options(call, o);
+    if (label) rig.putText(label);
+    if (rig.settings.tracePool) rig.putSite(callSite());
+    return label;
   }
 
   /**
@@ -410,10 +409,6 @@ export class Device extends EventTarget {
     this.#pacing?.back(bytes);
   }
 
-  #paced(size: number): Promise<void> | null {
-    return this.#pacing?.made(size, () => this.budget - this.held + this.cached) ?? null;
-  }
-
   #made(number: number, size: number, label: string, foreign?: GPUBuffer): Buffer {
     const { instance } = this.#opened;
     return new Buffer({ instance, device: this, number, size, offset: 0, label, counted: foreign ? 0 : size, foreign });
@@ -492,7 +487,7 @@ export function indexOf(call: string, name: string, device: unknown, rig: Instan
 /** Returns where in the program the call that asks was made, as the engine writes it. */
 function callSite(): string {
   const frames = (new Error().stack ?? "").split("\n").filter((line) => /:\d+:\d+/.test(line));
-  // This function, the call, which WebKit names twice where it is async, and who made it.
-  const isTwice = frames[2]?.includes("createBuffer@");
-  return (frames[isTwice ? 3 : 2] ?? "").trim().replace(/^at /, "");
+  // This function and its caller, the call, which WebKit names twice where it is async, and who made it.
+  const isTwice = frames[3]?.includes("createBuffer@");
+  return (frames[isTwice ? 4 : 3] ?? "").trim().replace(/^at /, "");
 }

@@ -27,8 +27,8 @@ export interface Exports {
   give_back(device: number, all: number): number;
   close(ticket: number, device: number): void;
   wait(ticket: number, device: number, value: number): void;
-  create(ticket: number, device: number, length: number): void;
-  create_now(device: number, length: number): number;
+  create(ticket: number, device: number, length: number, dropped: number): number;
+  create_now(device: number, length: number, dropped: number): number;
   wrap(array: number, offset: number, length: number): number;
   wrap_gpu(device: number, buffer: number, length: number): number;
   drop_listed(): void;
@@ -105,6 +105,8 @@ export class Instance {
   #timerAt = Infinity;
   /** Whether the time of the next maintenance has come. */
   #isDue = false;
+  /** Whether something was woken, or somebody asks for maintenance. */
+  #isWanted = false;
   readonly #pressure: Pressure;
 
   private constructor(settings: Settings) {
@@ -184,6 +186,25 @@ export class Instance {
     });
   }
 
+  /** Runs a call that answers a number at once, or 0 and then settles its ticket with one. */
+  begin(start: (exports: Exports, ticket: number) => number, o?: Wait): number | Promise<number> {
+    if (o?.signal?.aborted) throw o.signal.reason;
+    let later: Promise<number> | undefined;
+    const now = this.call((e, number) => {
+      const answer = start(e, number);
+      if (answer === 0) {
+        // Known ahead of what follows the call, which may settle it.
+        later = new Promise((resolve, reject) => {
+          const map = (settled: number) => settled;
+          const ticket: Ticket = { resolve: resolve as Ticket["resolve"], reject, map, number: 0, text: "", error: null };
+          if (!o?.signal || this.#hear(o.signal, number, ticket)) this.#tickets.set(number, ticket);
+        });
+      }
+      return answer;
+    }, this.#nextTicket++);
+    return later ?? now;
+  }
+
   /** Has a signal end the wait of a ticket; answers whether it has not ended it yet. */
   #hear(signal: AbortSignal, number: number, ticket: Ticket): boolean {
     if (signal.aborted) {
@@ -212,6 +233,7 @@ export class Instance {
 
   /** Puts a text in for the next call. */
   putText(text: string): void {
+    if (this.#dead) return;
     const bytes = ENCODER.encode(text);
     const at = this.#exports.text_in(bytes.length);
     this.#bytes(at, bytes.length).set(bytes);
@@ -219,6 +241,7 @@ export class Instance {
 
   /** Puts a place of the program in for the next call. */
   putSite(site: string): void {
+    if (this.#dead) return;
     const bytes = ENCODER.encode(site);
     const at = this.#exports.site_in(bytes.length);
     this.#bytes(at, bytes.length).set(bytes);
@@ -271,9 +294,12 @@ export class Instance {
 
   /** Polls what was woken, sets the timer for the next maintenance, and resolves promises. */
   #after(): void {
-    const next = this.#exports.pump(this.#isDue ? 1 : 0);
-    this.#isDue = false;
-    if (next >= 0) this.#setTimer(next);
+    if (this.#isWanted || this.#isDue) {
+      const isDue = this.#isDue;
+      this.#isWanted = this.#isDue = false;
+      const next = this.#exports.pump(isDue ? 1 : 0);
+      if (next >= 0) this.#setTimer(next);
+    }
     const settled = this.#settled;
     if (settled.length === 0) return;
     this.#settled = [];
@@ -328,6 +354,9 @@ export class Instance {
     };
     return {
       now_ms: () => performance.now(),
+      wants_pump: () => {
+        this.#isWanted = true;
+      },
       array_make: (length: number) => arrays.make(length),
       array_drop: (array: number) => arrays.drop(array),
       array_len: (array: number) => arrays.length(array),

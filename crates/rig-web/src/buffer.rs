@@ -26,9 +26,12 @@ extern "C" fn drop_listed() {
     }
 }
 
-/// Drops a handle.
+/// Drops a handle; 0 is none.
 #[unsafe(no_mangle)]
-extern "C" fn drop_buffer(number: f64) {
+pub(crate) extern "C" fn drop_buffer(number: f64) {
+    if number == 0.0 {
+        return;
+    }
     drop(NAMED.with_borrow_mut(|named| named.buffers.remove(number)));
 }
 

@@ -1,5 +1,6 @@
 //! What the page calls of devices. Each is an index; the host is 0.
 
+use crate::buffer::drop_buffer;
 use crate::driver::{self, Web, region};
 use crate::json;
 use crate::named::{NAMED, device_of, enter, now, site, text, told};
@@ -135,19 +136,23 @@ extern "C" fn wait(ticket: f64, device: u32, value: f64) {
     task::start(ticket, async move { device.wait_async(value as u64).await.map(Answer::from) });
 }
 
-/// Makes a buffer, with the label that was put in.
+/// Makes a buffer, with the label that was put in, after a handle was dropped where one is named;
+/// answers its number if that needs no wait, else 0, and the ticket settles with it.
 #[unsafe(no_mangle)]
-extern "C" fn create(ticket: f64, device: u32, len: f64) {
+extern "C" fn create(ticket: f64, device: u32, len: f64, dropped: f64) -> f64 {
+    drop_buffer(dropped);
     let (device, tag) = (device_of(device), (text(), site()));
-    task::start(ticket, async move {
+    task::start_now(ticket, async move {
         let builder = tagged(device.buffer(len as u64), tag);
         builder.create_async().await.map(|buffer| Answer::from(enter(buffer)))
-    });
+    })
 }
 
-/// Makes a buffer without waiting, with the label that was put in.
+/// Makes a buffer without waiting, with the label that was put in, after a handle was dropped where
+/// one is named.
 #[unsafe(no_mangle)]
-extern "C" fn create_now(device: u32, len: f64) -> f64 {
+extern "C" fn create_now(device: u32, len: f64, dropped: f64) -> f64 {
+    drop_buffer(dropped);
     let (device, tag) = (device_of(device), (text(), site()));
     told(tagged(device.buffer(len as u64), tag).create_now().map(enter))
 }

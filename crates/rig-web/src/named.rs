@@ -110,13 +110,17 @@ pub(crate) fn renamed(error: rig::Error, call: &'static str) -> rig::Error {
 }
 
 pub(crate) fn text() -> String {
-    let bytes = NAMED.with_borrow_mut(|named| std::mem::take(&mut named.text));
-    String::from_utf8(bytes).unwrap_or_default()
+    taken(|named| &mut named.text)
 }
 
 pub(crate) fn site() -> String {
-    let bytes = NAMED.with_borrow_mut(|named| std::mem::take(&mut named.site));
-    String::from_utf8(bytes).unwrap_or_default()
+    taken(|named| &mut named.site)
+}
+
+fn taken(of: fn(&mut Named) -> &mut Vec<u8>) -> String {
+    let bytes = NAMED.with_borrow_mut(|named| std::mem::take(of(named)));
+    // Most buffers have neither a label nor a call site.
+    if bytes.is_empty() { String::new() } else { String::from_utf8(bytes).unwrap_or_default() }
 }
 
 pub(crate) fn list() -> Vec<f64> {

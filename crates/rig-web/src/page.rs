@@ -10,6 +10,8 @@ use std::time::Duration;
 #[link(wasm_import_module = "page")]
 unsafe extern "C" {
     safe fn now_ms() -> f64;
+    /// Has a pump follow the call in progress.
+    pub(crate) safe fn wants_pump();
     safe fn array_make(len: f64) -> u32;
     safe fn array_drop(array: u32);
     pub(crate) safe fn array_len(array: u32) -> f64;

@@ -3,6 +3,7 @@
 //! A task is polled once when it starts, and again in a [`pump`] after its waker was woken. Its end
 //! settles its ticket; the page resolves the promise after the call that settled it has returned.
 
+use crate::named::told;
 use crate::page;
 use crate::table::Table;
 use crate::told::{self, Answer};
@@ -31,15 +32,33 @@ struct Started {
 
 /// Starts a future whose answer settles a ticket.
 pub(crate) fn start(ticket: f64, future: impl Future<Output = Result<Answer>> + 'static) {
-    begin(ticket, Box::pin(future));
+    if let Some(answer) = begin(ticket, Box::pin(future)) {
+        settle(ticket, answer);
+    }
 }
 
-fn begin(ticket: f64, task: Task) {
+/// Starts a future that usually ends at once, whose answer is returned then; else 0, and the answer
+/// settles the ticket.
+pub(crate) fn start_now(
+    ticket: f64,
+    future: impl Future<Output = Result<Answer>> + 'static,
+) -> f64 {
+    begin(ticket, Box::pin(future)).map_or(0.0, |answer| told(answer.map(|answer| answer.number)))
+}
+
+fn begin(ticket: f64, task: Task) -> Option<Result<Answer>> {
     // Owned by nobody while it is polled: what it calls may start others.
     let number = TASKS.with_borrow_mut(|tasks| tasks.insert(Started { ticket, running: None }));
     let woken = Arc::new(Woken { number, is_listed: AtomicBool::new(false) });
     let waker = Waker::from(Arc::clone(&woken));
-    poll(number, ticket, Running { task, woken, waker });
+    poll(number, Running { task, woken, waker })
+}
+
+fn settle(ticket: f64, answer: Result<Answer>) {
+    match answer {
+        Ok(answer) => page::settled(ticket, answer.number, &answer.text),
+        Err(error) => page::rejected(ticket, &told::error(&error)),
+    }
 }
 
 /// Drops the future of a ticket, if it has not ended: its wait is given up.
@@ -61,7 +80,7 @@ pub(crate) fn pump() {
     for _ in 0..ROUNDS_MAX {
         let woken = WOKEN.take();
         if woken.is_empty() {
-            break;
+            return;
         }
         for number in woken {
             let take = |tasks: &mut Table<Started>| {
@@ -70,25 +89,27 @@ pub(crate) fn pump() {
             };
             if let Some((ticket, running)) = TASKS.with_borrow_mut(take) {
                 running.woken.is_listed.store(false, Ordering::Relaxed);
-                poll(number, ticket, running);
+                if let Some(answer) = poll(number, running) {
+                    settle(ticket, answer);
+                }
             }
         }
     }
+    page::wants_pump();
 }
 
-fn poll(number: f64, ticket: f64, mut running: Running) {
+/// Polls a task; answers what it ends with.
+fn poll(number: f64, mut running: Running) -> Option<Result<Answer>> {
     match running.task.as_mut().poll(&mut Context::from_waker(&running.waker)) {
         Poll::Ready(answer) => {
             drop(TASKS.with_borrow_mut(|tasks| tasks.remove(number)));
-            match answer {
-                Ok(answer) => page::settled(ticket, answer.number, &answer.text),
-                Err(error) => page::rejected(ticket, &told::error(&error)),
-            }
+            Some(answer)
         }
         Poll::Pending => TASKS.with_borrow_mut(|tasks| {
             if let Some(started) = tasks.find_mut(number) {
                 started.running = Some(running);
             }
+            None
         }),
     }
 }
@@ -107,6 +128,7 @@ impl Wake for Woken {
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.is_listed.swap(true, Ordering::Relaxed) {
             WOKEN.with_borrow_mut(|woken| woken.push(self.number));
+            page::wants_pump();
         }
     }
 }
