@@ -119,8 +119,8 @@ fn is_soon() -> bool {
     now <= next && next <= now + SERVICE.as_nanos() as u64
 }
 
-/// Takes what the page tells of a GPU device, its word and what of it is so, and wakes who waits for
-/// something of it; a loss is told at once.
+/// Takes what the page tells of a GPU device, and wakes who waits for something of it; a loss is
+/// told at once.
 #[unsafe(no_mangle)]
 extern "C" fn gpu_woke(gpu: u32, reached: f64, is_lost: u32, has_rejected: u32) {
     let found = NAMED.with_borrow(|named| {
