@@ -27,8 +27,17 @@ pub(crate) struct Exception {
 pub(crate) const EXCEPTIONS: &[Exception] = &[];
 
 /// The files and folders of the library that may hold unsafe code.
-pub(crate) const UNSAFE: &[&str] =
-    &["bytes.rs", "bytes/", "list.rs", "export.rs", "wrap.rs", "exit.rs", "global.rs", "drivers/"];
+pub(crate) const UNSAFE: &[&str] = &[
+    "bytes.rs",
+    "bytes/",
+    "claimed.rs",
+    "list.rs",
+    "export.rs",
+    "wrap.rs",
+    "exit.rs",
+    "global.rs",
+    "drivers/",
+];
 
 /// The only files outside their folder that drivers may import from.
 pub(crate) const DRIVER_IMPORTS: &[&str] = &["driver", "timeline", "bytes", "error", "sync"];

@@ -29,7 +29,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row { number: 5, files: &["drivers/pages"] },
     Row { number: 5, files: &["drivers/function"] },
     Row { number: 5, files: &["drivers/host", "drivers/memory", "drivers/file", "drivers/wgpu"] },
-    Row { number: 6, files: &["drain"] },
+    Row { number: 6, files: &["drain", "claimed"] },
     Row { number: 6, files: &["life"] },
     Row { number: 6, files: &["tick"] },
     Row { number: 6, files: &["wait"] },

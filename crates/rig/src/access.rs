@@ -68,7 +68,7 @@ impl Side<'_> {
 /// then keep from their place (S0.2).
 pub(crate) fn check_claim(call: &'static str, side: Side<'_>) -> Outcome<()> {
     let at = &side.buffer.at;
-    match at.claims.would(side.ask(), side.pass()) {
+    match at.would(side.ask(), side.pass()) {
         Answer::Waits => Ok(()),
         answer => wait::judge_claim(call, at, answer).map(drop),
     }
@@ -142,7 +142,7 @@ impl<'a> Moving<'a> {
     /// Takes it; none if it has to be waited for.
     fn claim(call: &'static str, side: Side<'a>) -> Outcome<Option<Self>> {
         let at = &side.buffer.at;
-        match at.claims.ask(side.ask(), side.pass()) {
+        match at.ask(side.ask(), side.pass()) {
             Answer::Granted => Ok(Some(Self(side))),
             Answer::Waits => Ok(None),
             answer => wait::judge_claim(call, at, answer).map(|_| None),
@@ -179,7 +179,7 @@ fn try_claim<'a>(call: &'static str, sides: &Sides<Side<'a>>) -> Outcome<Tried<'
     let mut held = [None, None];
     for (held, side) in held.iter_mut().zip(sides.iter().flatten()) {
         let at = &side.buffer.at;
-        match at.claims.ask(side.ask(), side.pass()) {
+        match at.ask(side.ask(), side.pass()) {
             Answer::Granted => *held = Some(Claim { at: at.clone(), ask: side.ask() }),
             Answer::Waits => return Ok(Tried::Waits(*side)),
             answer => wait::judge_claim(call, at, answer).map(drop)?,
@@ -338,7 +338,7 @@ impl Buffer {
             let pass = self.at.pass(self.token);
             // An export holds no claim: only the pin keeps the bytes beside a `free`.
             let pin = Pin::new(record);
-            match record.claims.ask(ask, pass) {
+            match record.ask(ask, pass) {
                 Answer::Waits => {
                     drop(pin);
                     wait::Released { allocation: record, ask, pass }.await;

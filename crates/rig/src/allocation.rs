@@ -26,7 +26,7 @@ use crate::allocation::owner::Owner;
 use crate::budget::Where;
 use crate::bytes::HostBytes;
 use crate::cache::Class;
-use crate::claim::{Ask, Claims, Pass};
+use crate::claim::{Answer, Ask, Claims, Pass};
 use crate::driver::{Addressed, Kind, Region};
 use crate::list::{Link, Linked, List};
 use crate::stamp::Stamps;
@@ -228,10 +228,25 @@ impl Allocation {
     }
 
     /// Claims the way back: true for the one caller that may take the memory home, once neither a
-    /// handle of a live record nor an export needs the bytes.
-    pub(crate) fn start_return(&self) -> bool {
+    /// handle of a live record, nor a kept read, nor an export needs the bytes. Where only kept
+    /// reads do, the last of them gets a reference, and puts the record on the list again.
+    pub(crate) fn start_return(self: &Arc<Self>) -> bool {
         let ended = || self.claims.is_dead() && !self.has(MOVING);
-        self.seize(|users| users & EXPORTS == 0 && (users & HANDLES == 0 || ended()))
+        let unneeded = |users| users & HANDLES == 0 && !self.claims.is_kept();
+        while !self.seize(|users| users & EXPORTS == 0 && (unneeded(users) || ended())) {
+            if self.users.load(Ordering::Relaxed) != 0 {
+                return false;
+            }
+            let left = Arc::clone(self);
+            if self.claims.leave() {
+                std::mem::forget(left);
+                return false;
+            }
+            if self.claims.is_kept() {
+                return false;
+            }
+        }
+        true
     }
 
     /// Notes, before it is dead, that the memory is about to move to a new record: no drain takes
@@ -280,6 +295,26 @@ impl Allocation {
         self.calls.load(Ordering::Relaxed) >= MOVES
     }
 
+    /// Asks for a claim, and holds it if it is granted.
+    #[inline]
+    pub(crate) fn ask(&self, ask: Ask, pass: Pass) -> Answer {
+        let marks = &self.owner.marks;
+        if matches!(ask, Ask::Export | Ask::Free) {
+            return self.claims.ask_counted(ask, pass, marks);
+        }
+        let answer = self.claims.ask(ask, pass);
+        if answer == Answer::Granted && self.claims.meets_mark(ask, pass, marks) {
+            self.release(ask);
+            return Answer::Waits;
+        }
+        answer
+    }
+
+    /// Returns the answer that would be given now, and holds nothing.
+    pub(crate) fn would(&self, ask: Ask, pass: Pass) -> Answer {
+        self.claims.would(ask, pass, &self.owner.marks)
+    }
+
     /// Releases a claim and wakes who waits for it.
     pub(crate) fn release(&self, ask: Ask) {
         if self.claims.release(ask) {
@@ -309,6 +344,9 @@ impl Allocation {
             made.claims.set_outside();
         }
         made.stamps.take_over(&self.stamps);
+        if !made.stamps.is_only_of(made.owner.id) {
+            made.claims.count();
+        }
         self.extra.if_made(|old| {
             // Mappings change their root under its lock, so that each finds itself there. Nobody
             // else has the new record, whose lock comes second.

@@ -279,7 +279,7 @@ impl Buffer {
         let (allocation, ask, pass) = (self.at.record(), Ask::Free, Pass::No);
         // Looked at again after each wait: a call may have begun to move the bytes.
         while !allocation.is_moved() {
-            match allocation.claims.ask(ask, pass) {
+            match allocation.ask(ask, pass) {
                 Answer::Waits => wait::Released { allocation, ask, pass }.await,
                 answer => {
                     wait::judge_claim("free", allocation, answer)?;

@@ -3,7 +3,12 @@
 //! The table of semantics section S5 is [`Claims::ask`]. Nothing here waits: an answer says
 //! whether the asker waits, and a bit remembers that somebody does, so that a release wakes only
 //! then. The word also says that the allocation is dead or outside the claims, so that no claim
-//! is ever granted beside a death. Any thread may call anything; no lock is taken.
+//! is ever granted beside a death. Momentary claims of a device on its own memory are marks, in a
+//! word of their own. Any thread may call anything; no lock is taken.
+
+mod mark;
+
+pub(crate) use crate::claim::mark::{Mark, Marking, Marks};
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -11,6 +16,8 @@ use crate::sync::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub(crate) struct Claims {
     word: AtomicU64,
+    /// The last hand-over that marked the memory, see [`Marks`].
+    mark: AtomicU64,
 }
 
 /// A claim asked for.
@@ -66,10 +73,10 @@ pub(crate) enum Pass {
 
 impl Claims {
     pub(crate) fn new() -> Self {
-        Self { word: AtomicU64::new(0) }
+        Self { word: AtomicU64::new(0), mark: AtomicU64::new(0) }
     }
 
-    /// Asks for a claim, and holds it if it is granted.
+    /// Asks for a claim, and holds it if it is granted; marks stand in nobody's way here.
     #[inline]
     pub(crate) fn ask(&self, ask: Ask, pass: Pass) -> Answer {
         if let Some(in_the_way) = in_the_way(ask) {
@@ -77,7 +84,7 @@ impl Claims {
             let next = word + unit(ask);
             // ORDERING: as in `ask_all`.
             let exchange =
-                |word| self.word.compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed);
+                |word| self.word.compare_exchange(word, next, Ordering::SeqCst, Ordering::Relaxed);
             if word & in_the_way == 0 && exchange(word).is_ok() {
                 return Answer::Granted;
             }
@@ -96,19 +103,12 @@ impl Claims {
             }
             // ORDERING: acquires what was done under the claims released before, and releases what
             // led to a death, to `is_dead`. All changes of the word are exchanges, so a later one
-            // hides no release.
-            match self.word.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Acquire) {
+            // hides no release. Sequentially consistent, for the look at the mark that follows.
+            match self.word.compare_exchange_weak(word, next, Ordering::SeqCst, Ordering::Acquire) {
                 Ok(_) => return answer,
                 Err(now) => word = now,
             }
         }
-    }
-
-    /// Returns the answer that [`Claims::ask`] would give, and holds nothing.
-    pub(crate) fn would(&self, ask: Ask, pass: Pass) -> Answer {
-        // ORDERING: as in `ask`. After `wait_for_release` the load shows at least the word as it
-        // was then, so it shows each release that came before.
-        judge(self.word.load(Ordering::Acquire), ask, pass).0
     }
 
     /// Releases a claim that is held; answers whether somebody waits and has to be woken.
@@ -124,6 +124,46 @@ impl Claims {
             self.word.fetch_and(!WAITERS, Ordering::Relaxed);
             true
         }
+    }
+
+    /// Ends a kept read for whose end nobody waits and to which nothing is left; false, and nothing
+    /// changed, otherwise. What it kept may be gone with it.
+    #[inline]
+    pub(crate) fn end_kept_alone(&self) -> bool {
+        let mut word = self.word.load(Ordering::Relaxed);
+        while word & (WAITERS | LEFT) == 0 {
+            let next = word - unit(Ask::KeptRead);
+            // ORDERING: as in `release`.
+            match self.word.compare_exchange_weak(word, next, Ordering::Release, Ordering::Relaxed)
+            {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// Ends a kept read, whatever there is to do then.
+    pub(crate) fn end_kept(&self) -> Ended {
+        let next = |word: u64| {
+            let rest = word - unit(Ask::KeptRead);
+            if KEPT_READ.of(rest) > 0 { rest & !WAITERS } else { rest & !(WAITERS | LEFT) }
+        };
+        // ORDERING: as in `release`; and acquires what `leave` released.
+        let (set, fetch) = (Ordering::AcqRel, Ordering::Relaxed);
+        let before = match self.word.fetch_update(set, fetch, |word| Some(next(word))) {
+            Ok(before) | Err(before) => before,
+        };
+        let has_left = before & LEFT != 0 && KEPT_READ.of(before) == 1;
+        Ended { is_waited_for: before & WAITERS != 0, has_left }
+    }
+
+    /// Leaves something to the last of the kept reads that are held; false, and nothing changed, if
+    /// there is none, or something is left already.
+    pub(crate) fn leave(&self) -> bool {
+        let next = |word| (KEPT_READ.of(word) > 0 && word & LEFT == 0).then_some(word | LEFT);
+        // ORDERING: releases what is left, to `end_kept`; acquires the ends of claims.
+        self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok()
     }
 
     /// Turns a mover's claim into a running closure's; answers that claim, and whether somebody
@@ -152,8 +192,10 @@ impl Claims {
     pub(crate) fn make_exclusive(&self) -> bool {
         // ORDERING: acquires what was done under the claims released before.
         let alone = 1 << KEPT_READ.shift;
-        let change = |word: u64| (word & !WAITERS == alone).then_some(word - alone + EXCLUSIVE);
-        self.word.fetch_update(Ordering::Acquire, Ordering::Relaxed, change).is_ok()
+        // Sequentially consistent, for the look at the mark that follows.
+        let is_alone = |word: u64| word & !(WAITERS | COUNTED) == alone;
+        let change = |word: u64| is_alone(word).then_some(word - alone + EXCLUSIVE);
+        self.word.fetch_update(Ordering::SeqCst, Ordering::Relaxed, change).is_ok()
     }
 
     /// Makes the exclusive claim that is held a kept read again.
@@ -182,9 +224,10 @@ impl Claims {
         self.word.load(Ordering::Acquire) & DEAD != 0
     }
 
-    /// Whether a kept claim is held, for the report.
+    /// Whether a kept claim is held.
     pub(crate) fn is_kept(&self) -> bool {
-        self.word.load(Ordering::Relaxed) & (KEPT_READ.mask() | EXCLUSIVE) != 0
+        // ORDERING: acquires what was done under the claims that have ended.
+        self.word.load(Ordering::Acquire) & (KEPT_READ.mask() | EXCLUSIVE) != 0
     }
 
     /// Starts anew for the next buffer; nobody else has the allocation.
@@ -194,6 +237,15 @@ impl Claims {
             self.word.store(0, Ordering::Relaxed);
         }
     }
+}
+
+/// What the end of a kept read leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Ended {
+    /// Whether somebody waits for it, and has to be woken.
+    pub(crate) is_waited_for: bool,
+    /// Whether what [`Claims::leave`] left is the caller's.
+    pub(crate) has_left: bool,
 }
 
 fn judge(word: u64, ask: Ask, pass: Pass) -> (Answer, u64) {
@@ -346,13 +398,18 @@ const MOMENTARY_WRITE: u64 = 1 << 57;
 const OUTSIDE: u64 = 1 << 58;
 const DEAD: u64 = 1 << 59;
 const WAITERS: u64 = 1 << 60;
+/// Device work counts its momentary claims in the word, and marks nothing.
+const COUNTED: u64 = 1 << 61;
+/// Something is left to the last kept read.
+const LEFT: u64 = 1 << 62;
 
 #[cfg(all(test, not(rig_loom)))]
 mod tests {
     use crate::claim::{
-        Answer, Ask, CLOSURE_READ, Claims, Field, KEPT_READ, MOMENTARY_READ, MOVER_READ, Pass,
+        Answer, Ask, CLOSURE_READ, Claims, Ended, Field, KEPT_READ, MOMENTARY_READ, MOVER_READ,
+        Marks, Pass,
     };
-    use crate::sync::AtomicU64;
+    use crate::sync::Ordering;
 
     /// What may be held: the columns of the table, with movers and closures apart.
     const HELD: [Ask; 8] = [
@@ -411,7 +468,11 @@ mod tests {
             for held in HELD {
                 let claims = holding(&[held]);
                 let wanted = cell(ask, held);
-                assert_eq!(claims.would(ask, Pass::No), wanted, "{ask:?} beside {held:?}");
+                assert_eq!(
+                    claims.would(ask, Pass::No, &Marks::new()),
+                    wanted,
+                    "{ask:?} beside {held:?}"
+                );
                 assert_eq!(claims.ask(ask, Pass::No), wanted, "{ask:?} beside {held:?}");
             }
         }
@@ -431,7 +492,7 @@ mod tests {
                 for (ask, _) in TABLE {
                     let cells = [cell(ask, one), cell(ask, other)];
                     let wanted = cells.into_iter().max_by_key(strictness).unwrap();
-                    let answer = claims.would(ask, Pass::No);
+                    let answer = claims.would(ask, Pass::No, &Marks::new());
                     assert_eq!(answer, wanted, "{ask:?} beside {one:?} and {other:?}");
                 }
             }
@@ -451,8 +512,11 @@ mod tests {
                 };
                 assert!(!claims.release(held), "nobody waits");
                 kept.into_iter().for_each(|kept| assert!(!claims.release(kept)));
-                assert_eq!(claims.would(Ask::KeptExclusive, Pass::No), Answer::Granted);
-                assert_eq!(claims.would(Ask::Free, Pass::No), Answer::Granted);
+                assert_eq!(
+                    claims.would(Ask::KeptExclusive, Pass::No, &Marks::new()),
+                    Answer::Granted
+                );
+                assert_eq!(claims.would(Ask::Free, Pass::No, &Marks::new()), Answer::Granted);
             }
         }
     }
@@ -467,19 +531,23 @@ mod tests {
         ] {
             let claims = holding(&[ask; 3]);
             for _ in 0..3 {
-                assert_ne!(claims.would(blocked, Pass::No), Answer::Granted, "{ask:?}");
+                assert_ne!(
+                    claims.would(blocked, Pass::No, &Marks::new()),
+                    Answer::Granted,
+                    "{ask:?}"
+                );
                 claims.release(ask);
             }
-            assert_eq!(claims.would(blocked, Pass::No), Answer::Granted, "{ask:?}");
+            assert_eq!(claims.would(blocked, Pass::No, &Marks::new()), Answer::Granted, "{ask:?}");
         }
     }
 
     #[test]
     fn s5_1_beside_a_closure_device_work_is_refused_though_it_would_also_wait() {
         let claims = holding(&[Ask::MomentaryRead, Ask::ClosureRead]);
-        assert_eq!(claims.would(Ask::MomentaryWrite, Pass::No), Answer::Busy);
+        assert_eq!(claims.would(Ask::MomentaryWrite, Pass::No, &Marks::new()), Answer::Busy);
         claims.release(Ask::ClosureRead);
-        assert_eq!(claims.would(Ask::MomentaryWrite, Pass::No), Answer::Waits);
+        assert_eq!(claims.would(Ask::MomentaryWrite, Pass::No, &Marks::new()), Answer::Waits);
     }
 
     #[test]
@@ -488,19 +556,19 @@ mod tests {
             [(Ask::MoverRead, Ask::ClosureRead), (Ask::MoverWrite, Ask::ClosureWrite)]
         {
             let claims = holding(&[mover]);
-            assert_eq!(claims.would(Ask::MomentaryWrite, Pass::No), Answer::Waits);
+            assert_eq!(claims.would(Ask::MomentaryWrite, Pass::No, &Marks::new()), Answer::Waits);
             assert_eq!(claims.run_closure(mover).0, closure);
-            assert_eq!(claims.would(Ask::MomentaryWrite, Pass::No), Answer::Busy);
+            assert_eq!(claims.would(Ask::MomentaryWrite, Pass::No, &Marks::new()), Answer::Busy);
             assert_eq!(claims.run_closure(closure).0, closure);
             claims.release(closure);
-            assert_eq!(claims.would(Ask::Free, Pass::No), Answer::Granted);
+            assert_eq!(claims.would(Ask::Free, Pass::No, &Marks::new()), Answer::Granted);
         }
         // The claims beside it stay as they are.
         let claims = holding(&[Ask::MoverRead, Ask::MoverRead, Ask::ClosureRead, Ask::KeptRead]);
         claims.run_closure(Ask::MoverRead);
         claims.release(Ask::MoverRead);
         (0..2).for_each(|_| assert!(!claims.release(Ask::ClosureRead)));
-        assert_eq!(claims.would(Ask::MomentaryWrite, Pass::No), Answer::Granted);
+        assert_eq!(claims.would(Ask::MomentaryWrite, Pass::No, &Marks::new()), Answer::Granted);
         assert!(claims.is_kept());
         claims.release(Ask::KeptRead);
         assert!(!claims.is_kept());
@@ -546,12 +614,12 @@ mod tests {
             assert!(!claims.make_exclusive(), "beside {other:?}");
             assert!(!claims.release(other));
             assert!(claims.make_exclusive(), "beside none");
-            assert_eq!(claims.would(Ask::KeptRead, Pass::No), Answer::Busy);
+            assert_eq!(claims.would(Ask::KeptRead, Pass::No, &Marks::new()), Answer::Busy);
             claims.make_read();
-            assert_eq!(claims.would(Ask::KeptRead, Pass::No), Answer::Granted);
+            assert_eq!(claims.would(Ask::KeptRead, Pass::No, &Marks::new()), Answer::Granted);
             assert!(claims.make_exclusive());
             assert!(!claims.release(Ask::KeptExclusive));
-            assert_eq!(claims.would(Ask::Free, Pass::No), Answer::Granted);
+            assert_eq!(claims.would(Ask::Free, Pass::No, &Marks::new()), Answer::Granted);
         }
         let exported = holding(&[Ask::KeptRead, Ask::Export]);
         assert!(!exported.make_exclusive());
@@ -605,7 +673,7 @@ mod tests {
         for (ask, _) in TABLE {
             for pass in [Pass::No, Pass::Exclusive] {
                 assert_eq!(claims.ask(ask, pass), Answer::Dead, "{ask:?}");
-                assert_eq!(claims.would(ask, pass), Answer::Dead, "{ask:?}");
+                assert_eq!(claims.would(ask, pass, &Marks::new()), Answer::Dead, "{ask:?}");
             }
         }
         claims.reset();
@@ -618,7 +686,7 @@ mod tests {
         let claims = holding(&[Ask::MomentaryRead; 3]);
         assert!(!claims.release(Ask::MomentaryRead));
         claims.wait_for_release();
-        assert_eq!(claims.would(Ask::MoverWrite, Pass::No), Answer::Waits);
+        assert_eq!(claims.would(Ask::MoverWrite, Pass::No, &Marks::new()), Answer::Waits);
         assert!(claims.release(Ask::MomentaryRead));
         assert!(!claims.release(Ask::MomentaryRead));
         assert_eq!(claims.ask(Ask::MoverWrite, Pass::No), Answer::Granted);
@@ -637,10 +705,34 @@ mod tests {
     }
 
     #[test]
+    fn s4_12_what_is_left_to_kept_reads_is_the_last_ones() {
+        let claims = holding(&[Ask::KeptRead, Ask::KeptRead]);
+        assert!(claims.leave() && !claims.leave(), "once");
+        assert!(!claims.end_kept_alone());
+        assert_eq!(claims.end_kept(), Ended { is_waited_for: false, has_left: false });
+        claims.wait_for_release();
+        assert_eq!(claims.end_kept(), Ended { is_waited_for: true, has_left: true });
+        assert!(!claims.leave() && !claims.is_kept(), "nobody is there");
+        assert_eq!(claims.ask(Ask::KeptRead, Pass::No), Answer::Granted);
+        assert!(claims.end_kept_alone());
+        assert_eq!(claims.ask(Ask::Free, Pass::No), Answer::Granted);
+    }
+
+    #[test]
+    fn s5_1_the_end_of_a_kept_read_wakes_who_waits_for_it() {
+        let claims = holding(&[Ask::KeptRead, Ask::KeptRead]);
+        claims.wait_for_release();
+        assert!(!claims.end_kept_alone());
+        assert_eq!(claims.end_kept(), Ended { is_waited_for: true, has_left: false });
+        assert!(claims.end_kept_alone());
+    }
+
+    #[test]
     fn s5_1_a_full_count_refuses_the_host_and_makes_device_work_wait() {
         // One below the most, and one more.
         let full = |ask, field: Field| {
-            let claims = Claims { word: AtomicU64::new((field.most - 1) << field.shift) };
+            let claims = Claims::new();
+            claims.word.store((field.most - 1) << field.shift, Ordering::Relaxed);
             assert_eq!(claims.ask(ask, Pass::No), Answer::Granted);
             claims
         };
@@ -668,7 +760,7 @@ mod tests {
 
 #[cfg(all(test, rig_loom))]
 mod loom_tests {
-    use crate::claim::{Answer, Ask, Claims, Pass};
+    use crate::claim::{Answer, Ask, Claims, Marks, Pass};
     use crate::sync::{AtomicU64, Ordering, Wakers};
     use loom::future::block_on;
     use loom::sync::Arc;
@@ -701,7 +793,7 @@ mod loom_tests {
                 }
                 self.wakers.register(cx.waker());
                 self.claims.wait_for_release();
-                if self.claims.would(ask, Pass::No) == Answer::Waits {
+                if self.claims.would(ask, Pass::No, &Marks::new()) == Answer::Waits {
                     return Poll::Pending;
                 }
                 cx.waker().wake_by_ref();
@@ -751,6 +843,31 @@ mod loom_tests {
                 assert_eq!(thread.join().unwrap(), Answer::Granted);
             }
             assert_eq!(memory.bytes.load(Ordering::Relaxed), 2);
+        });
+    }
+
+    #[test]
+    fn s4_12_what_is_left_to_two_kept_reads_falls_to_one_of_them_or_stays() {
+        loom::model(|| {
+            let memory = Memory::new();
+            let readers = [(); 2].map(|()| {
+                assert_eq!(memory.claims.ask(Ask::KeptRead, Pass::No), Answer::Granted);
+                let memory = Arc::clone(&memory);
+                thread::spawn(move || {
+                    if memory.claims.end_kept_alone() {
+                        return false;
+                    }
+                    let has_left = memory.claims.end_kept().has_left;
+                    // Relaxed, so that only the claims order it.
+                    assert!(!has_left || memory.bytes.load(Ordering::Relaxed) == 1);
+                    has_left
+                })
+            });
+            memory.bytes.store(1, Ordering::Relaxed);
+            let left = memory.claims.leave();
+            let taken = readers.map(|thread| u8::from(thread.join().unwrap()));
+            assert_eq!(taken[0] + taken[1], u8::from(left));
+            assert!(!memory.claims.is_kept());
         });
     }
 

@@ -139,7 +139,7 @@ struct ExportClaim<'a> {
 
 impl<'a> ExportClaim<'a> {
     fn new(call: &'static str, record: &'a Arc<Allocation>, ask: Ask) -> Outcome<Self> {
-        match record.claims.ask(ask, Pass::Mixed) {
+        match record.ask(ask, Pass::Mixed) {
             Answer::Granted => Ok(Self { record, ask: Some(ask) }),
             // A free ended the buffers, and with them every access but those of exports.
             Answer::Dead => Ok(Self { record, ask: None }),

@@ -10,8 +10,7 @@ mod producers;
 
 use crate::allocation::owner::{Owner, Release};
 use crate::allocation::{Allocation, Memory, Ref};
-use crate::buffer::Buffer;
-use crate::claim::{Answer, Ask, Pass};
+use crate::claim::{Answer, Ask, Mark, Marking, Pass};
 use crate::driver::{HandOver, Room, Work};
 use crate::entry;
 use crate::error::{Failed, Misuse, Outcome};
@@ -21,7 +20,7 @@ use crate::profile::{self, Event, What};
 use crate::reclaim;
 use crate::sync::{Ordering, fence};
 use crate::tick;
-use crate::timeline::{Access, Fate, Point, VALUE_MAX};
+use crate::timeline::{Access, DeviceId, Fate, Point, VALUE_MAX};
 use crate::turn::Taken;
 use crate::wait;
 use smallvec::SmallVec;
@@ -29,12 +28,17 @@ use std::sync::Arc;
 
 /// What work does to an allocation.
 pub(crate) trait Use {
-    fn at(&self) -> &Ref;
+    fn at(&self) -> &Arc<Allocation>;
     fn access(&self) -> Access;
 
     /// Returns the momentary claim that it takes, the same each time.
     fn ask(&self) -> Ask {
         momentary(self.at(), self.access())
+    }
+
+    /// Returns how that claim is marked.
+    fn mark(&self) -> Mark {
+        Mark::of(self.ask())
     }
 }
 
@@ -46,8 +50,8 @@ pub(crate) struct Touch<'a> {
 }
 
 impl Use for Touch<'_> {
-    fn at(&self) -> &Ref {
-        self.at
+    fn at(&self) -> &Arc<Allocation> {
+        self.at.record()
     }
 
     fn access(&self) -> Access {
@@ -55,23 +59,24 @@ impl Use for Touch<'_> {
     }
 }
 
-/// A fixed buffer, kept by the work, with the access of all its parts together.
+/// What prepared work does to a fixed buffer's memory, found out once. The buffer is kept elsewhere.
 pub(crate) struct Fixed {
-    pub(crate) buffer: Buffer,
+    record: Arc<Allocation>,
     access: Access,
     ask: Ask,
+    mark: Mark,
 }
 
 impl Fixed {
-    pub(crate) fn new(buffer: Buffer, access: Access) -> Self {
-        let ask = momentary(&buffer.at, access);
-        Self { buffer, access, ask }
+    pub(crate) fn new(touch: Touch<'_>) -> Self {
+        let (record, access, ask) = (Arc::clone(touch.at()), touch.access, touch.ask());
+        Self { record, access, ask, mark: Mark::of(ask) }
     }
 }
 
 impl Use for Fixed {
-    fn at(&self) -> &Ref {
-        &self.buffer.at
+    fn at(&self) -> &Arc<Allocation> {
+        &self.record
     }
 
     fn access(&self) -> Access {
@@ -80,6 +85,10 @@ impl Use for Fixed {
 
     fn ask(&self) -> Ask {
         self.ask
+    }
+
+    fn mark(&self) -> Mark {
+        self.mark
     }
 }
 
@@ -103,6 +112,8 @@ pub(crate) struct Special {
     wrapped: bool,
     /// Whether the host addresses some of it only while it is mapped.
     mapped: bool,
+    /// The device whose memory all of it is, if it is one's.
+    one: Option<DeviceId>,
 }
 
 impl Special {
@@ -110,8 +121,15 @@ impl Special {
         Self {
             wrapped: touches.iter().any(|touch| touch.at().memory == Memory::Wrapped),
             mapped: touches.iter().any(|touch| touch.at().is_mapped_access()),
+            one: one_of(touches.iter().map(|touch| touch.at().owner.id)),
         }
     }
+}
+
+/// Returns what all are, if they are one.
+fn one_of(mut all: impl Iterator<Item = DeviceId>) -> Option<DeviceId> {
+    let first = all.next()?;
+    all.all(|other| other == first).then_some(first)
 }
 
 impl<'a, T: Use> Job<'a, T> {
@@ -141,7 +159,7 @@ pub(crate) async fn hand_over<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> O
         match in_turn(owner, job, &queued, turn)? {
             Step::Done(point) => return end(owner, job, &queued, point, begun),
             Step::Conflict(touch) => {
-                let allocation = touch.at().record();
+                let allocation = touch.at();
                 wait::Released { allocation, ask: touch.ask(), pass: Pass::No }.await;
             }
             Step::Grew => {}
@@ -164,7 +182,6 @@ pub(crate) fn hand_over_now<T: Use>(
 ) -> Outcome<Option<Point>> {
     let begun = profile::begin();
     check_wrapped(owner, job)?;
-    life::check_lost(owner)?;
     let queued = Points::new();
     let Some(turn) = owner.turn.try_take() else { return Ok(None) };
     match in_turn(owner, job, &queued, turn)? {
@@ -204,7 +221,7 @@ enum Step<'a, T> {
 
 /// Takes the claims, looks at the stamps again and offers the work, in one turn.
 fn in_turn<'a, T: Use>(
-    owner: &Arc<Owner>,
+    owner: &'a Arc<Owner>,
     job: &Job<'a, T>,
     queued: &Points,
     turn: Taken<'_>,
@@ -226,7 +243,7 @@ fn in_turn<'a, T: Use>(
         Room::Never => return Misuse::TooLarge.of(job.call),
         Room::Later => return Ok(Step::Full { next }),
     }
-    let step = offer(owner, job, queued, &producers, &held)?;
+    let step = offer(owner, job, queued, &producers)?;
     // Whoever is woken may do anything: the call is over by then.
     drop((call, held, turn));
     Ok(step)
@@ -253,13 +270,13 @@ fn end<T>(
     Ok(point)
 }
 
-/// Offers the work as the next value, and assigns it. The caller has the turn and a call in flight.
+/// Offers the work as the next value, and assigns it. The caller has the turn, the claims and a
+/// call in flight.
 fn offer<'a, T: Use>(
     owner: &Arc<Owner>,
     job: &Job<'_, T>,
     queued: &Points,
     producers: &Producers,
-    held: &Held<'_, T>,
 ) -> Outcome<Step<'a, T>> {
     let value = owner.track.submitted() + 1;
     if value > VALUE_MAX {
@@ -281,7 +298,7 @@ fn offer<'a, T: Use>(
     };
     owner.track.assign(value);
     let point = Point::new(owner.id, value);
-    for touch in held.touches {
+    for touch in job.touches {
         touch.at().stamps.raise(point, touch.access());
     }
     if !queued.is_empty() || !job.releases.is_empty() {
@@ -396,22 +413,54 @@ fn momentary(at: &Allocation, access: Access) -> Ask {
 
 /// The momentary claims of one hand-over, all of them; released on drop.
 struct Held<'a, T: Use> {
-    /// What is claimed.
-    touches: &'a [T],
+    how: How<'a, T>,
     /// Whether another device has left a point, so that the stamps have to be gathered again.
     follows_others: bool,
 }
 
+/// How they are held.
+enum How<'a, T: Use> {
+    /// As marks on the device's own memory.
+    Marked(#[expect(dead_code, reason = "it ends on drop")] Marking<'a>),
+    /// Counted, each released by itself.
+    Counted(&'a [T]),
+}
+
 impl<'a, T: Use> Held<'a, T> {
     /// Takes all claims, or none and the touch that has to be waited for.
-    fn take(owner: &Owner, job: &Job<'a, T>) -> Outcome<std::result::Result<Self, &'a T>> {
+    fn take(owner: &'a Owner, job: &Job<'a, T>) -> Outcome<std::result::Result<Self, &'a T>> {
+        let held = match Self::mark(owner, job) {
+            Some(held) => Ok(held),
+            None => Self::count(owner, job)?,
+        };
+        life::check_lost(owner)?;
+        Ok(held)
+    }
+
+    /// Takes all claims as marks, if it is sure that nothing stands in the way of any: no point of
+    /// another device is on marked memory.
+    #[inline]
+    fn mark(owner: &'a Owner, job: &Job<'a, T>) -> Option<Self> {
+        if job.special.one != Some(owner.id) {
+            return None;
+        }
+        let marking = owner.marks.begin();
+        let used = job.touches.iter().map(|touch| (&touch.at().claims, touch.mark()));
+        let how = marking.mark(used).then_some(How::Marked(marking))?;
+        Some(Self { how, follows_others: !job.waits.is_empty() })
+    }
+
+    fn count(owner: &Owner, job: &Job<'a, T>) -> Outcome<std::result::Result<Self, &'a T>> {
         let mut follows_others = !job.waits.is_empty();
         for (index, touch) in job.touches.iter().enumerate() {
             let at: &Allocation = touch.at();
-            let answer = at.claims.ask(touch.ask(), Pass::No);
+            if at.owner.id != owner.id {
+                at.claims.count();
+            }
+            let answer = at.ask(touch.ask(), Pass::No);
             if answer != Answer::Granted {
-                let touches = &job.touches[..index];
-                let _taken = Self { touches, follows_others };
+                let how = How::Counted(&job.touches[..index]);
+                let _taken = Self { how, follows_others };
                 return match answer {
                     Answer::Waits => Ok(Err(touch)),
                     answer => wait::judge_claim(job.call, at, answer).map(|_| Err(touch)),
@@ -419,15 +468,14 @@ impl<'a, T: Use> Held<'a, T> {
             }
             follows_others |= !at.stamps.is_only_of(owner.id);
         }
-        let held = Self { touches: job.touches, follows_others };
-        life::check_lost(owner)?;
-        Ok(Ok(held))
+        Ok(Ok(Self { how: How::Counted(job.touches), follows_others }))
     }
 }
 
 impl<T: Use> Drop for Held<'_, T> {
     fn drop(&mut self) {
-        for touch in self.touches {
+        let How::Counted(touches) = self.how else { return };
+        for touch in touches {
             let at: &Allocation = touch.at();
             at.release(touch.ask());
         }

@@ -6,6 +6,7 @@
 use crate::allocation::{Allocation, Ref};
 use crate::buffer::Buffer;
 use crate::claim::{Answer, Ask, Pass};
+use crate::claimed::Claimed;
 use crate::driver::Access;
 use crate::entry;
 use crate::error::{Misuse, Outcome, Result};
@@ -29,7 +30,7 @@ use std::sync::Arc;
 /// # }
 /// ```
 pub struct ReadClaim {
-    at: Ref,
+    _claimed: Claimed,
 }
 
 impl Buffer {
@@ -44,15 +45,9 @@ impl Buffer {
         entry::check("claim_read")?;
         self.check_live("claim_read")?;
         self.check_losses(Access::Write)?;
-        let answer = self.at.claims.ask(Ask::KeptRead, self.at.pass(self.token));
-        wait::judge_claim("claim_read", &self.at, answer)?;
-        Ok(ReadClaim { at: self.at.clone() })
-    }
-}
-
-impl Drop for ReadClaim {
-    fn drop(&mut self) {
-        self.at.release(Ask::KeptRead);
+        let claimed = Claimed::new(&self.at, self.at.pass(self.token));
+        let claimed = claimed.map_err(|answer| wait::refused_claim("claim_read", &self.at, answer));
+        Ok(ReadClaim { _claimed: claimed? })
     }
 }
 
@@ -203,7 +198,7 @@ impl Claims {
         for buffer in donation {
             let at = &buffer.at;
             let fits = buffer.spans() && !at.is_read_only() && at.len() > 0;
-            if !fits || !at.claims.make_exclusive() {
+            if !fits || !at.claims.make_exclusive_beside(&at.owner.marks) {
                 break;
             }
             at.extra.lock().holder = self.inner.token;
@@ -280,7 +275,7 @@ impl Claims {
         };
         record.extra.lock().why = Some(Arc::from(why));
         record.prepare_move();
-        let answer = record.claims.ask(Ask::Free, Pass::Exclusive);
+        let answer = record.ask(Ask::Free, Pass::Exclusive);
         if answer != Answer::Granted {
             record.extra.lock().why = None;
             record.cancel_move();

@@ -204,6 +204,8 @@ mod buffer;
 pub mod bytes;
 mod cache;
 mod claim;
+#[allow(unsafe_code)]
+mod claimed;
 mod collector;
 mod copy;
 mod create;

@@ -8,6 +8,7 @@
 use crate::allocation::heap::Heap;
 use crate::allocation::owner::{Ends, Owner};
 use crate::cache::Options as CacheOptions;
+use crate::claim::Marks;
 use crate::draining::Draining;
 use crate::driver::{Driver, Facts, Fault, Op, Part, Refusal};
 use crate::drivers::host;
@@ -280,6 +281,7 @@ fn new_owner(
         track: track(id),
         gate: Gate::new(),
         turn: Turn::new(),
+        marks: Marks::new(),
         draining: Draining::new(),
         wakers: Wakers::new(),
         waits: crate::sync::AtomicU32::new(0),

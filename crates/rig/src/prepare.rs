@@ -125,6 +125,8 @@ pub(crate) struct Inner {
     /// The spans, where no run buffer is named.
     pub(crate) spans: Vec<Span>,
     /// The fixed buffers, each allocation once.
+    pub(crate) buffers: Vec<Buffer>,
+    /// What the work does to each.
     pub(crate) fixed: Vec<Fixed>,
     pub(crate) special: Special,
     /// Whether they are all of the device's own memory.
@@ -384,13 +386,14 @@ impl Builder {
             Slot::Run { .. } => None,
         });
         let spans = spans.collect();
-        let mut fixed: Vec<Fixed> = Vec::new();
+        let (mut buffers, mut fixed) = (Vec::new(), Vec::new());
         let code = self.kernels.iter().filter_map(|kernel| kernel.loaded.memory.as_ref());
         let all: Vec<_> = self.fixed().chain(code.map(|code| (code, Access::Read))).collect();
         for touch in merge(all.iter().map(|(b, access)| Touch { at: &b.at, access: *access })) {
             let same = |b: &&(&Buffer, Access)| std::ptr::eq(&*b.0.at, &**touch.at);
             if let Some((buffer, _)) = all.iter().find(same) {
-                fixed.push(Fixed::new((*buffer).clone(), touch.access));
+                buffers.push((*buffer).clone());
+                fixed.push(Fixed::new(touch));
             }
         }
         let queues = &owner.facts.queues;
@@ -403,7 +406,7 @@ impl Builder {
         let keep = Keep::new(&owner, Made::Prepared(number));
         tick::arm(&owner);
         let special = Special::of(&fixed);
-        let is_own = fixed.iter().all(|fixed| Arc::ptr_eq(&fixed.buffer.at.owner, &owner));
+        let is_own = buffers.iter().all(|buffer| Arc::ptr_eq(&buffer.at.owner, &owner));
         Ok(Prepared {
             inner: Arc::new(Inner {
                 owner,
@@ -412,6 +415,7 @@ impl Builder {
                 parts,
                 slots,
                 spans,
+                buffers,
                 fixed,
                 special,
                 is_own,

@@ -6,7 +6,7 @@
 //! turn, and a claim that keeps conflicting work away. One lock, a leaf, guards the spilled points.
 
 use crate::sync::{AtomicU32, AtomicU64, Mutex, OnceLock, Ordering};
-use crate::timeline::{Access, DeviceId, Fate, Point, device_of};
+use crate::timeline::{Access, DeviceId, Fate, Point, VALUE_MAX, device_of};
 use smallvec::SmallVec;
 
 /// The record.
@@ -65,31 +65,27 @@ impl Stamps {
     /// Notes a use, and the write if it is one. The caller has the turn of the point's device.
     #[inline]
     pub(crate) fn raise(&self, point: Point, access: Access) {
-        self.raise_use(point);
+        let first = self.first.load(Ordering::Relaxed);
+        if !is_same_device(first, point) {
+            self.raise_other(first, point);
+        } else if first < point.word() {
+            // ORDERING: releases the value's assignment, to `for_each_use`. A store, since only the
+            // device's own turn comes here.
+            self.first.store(point.word(), Ordering::Release);
+        }
         if access == Access::Write && !is_later(self.write.load(Ordering::Relaxed), point) {
             // ORDERING: releases the use before it, to `write`.
             self.write.store(point.word(), Ordering::Release);
         }
     }
 
-    #[inline]
-    fn raise_use(&self, point: Point) {
-        let mut first = self.first.load(Ordering::Relaxed);
-        if first == 0 {
-            // ORDERING: releases the value's assignment, to `for_each_use`. An exchange, since
-            // another device may come first.
-            match self.first.compare_exchange(0, point.word(), Ordering::Release, Ordering::Relaxed)
-            {
-                Ok(_) => return,
-                Err(now) => first = now,
-            }
-        }
-        if is_same_device(first, point) {
-            if first < point.word() {
-                // ORDERING: as above. A store, since only the device's own turn comes here.
-                self.first.store(point.word(), Ordering::Release);
-            }
-        } else {
+    /// Notes a use where the first device that was seen is none, or another.
+    #[cold]
+    fn raise_other(&self, first: u64, point: Point) {
+        // ORDERING: as in `raise`. An exchange, since another device may come first.
+        let exchange =
+            || self.first.compare_exchange(0, point.word(), Ordering::Release, Ordering::Relaxed);
+        if first != 0 || exchange().is_err() {
             self.more().raise(point);
         }
     }
@@ -129,7 +125,7 @@ impl Stamps {
 
     /// Takes over the record of an allocation whose memory moves here. Nobody else has this one.
     pub(crate) fn take_over(&self, other: &Self) {
-        other.for_each_use(|point| self.raise_use(point));
+        other.for_each_use(|point| self.raise(point, Access::Read));
         self.write.store(other.write().map_or(0, Point::word), Ordering::Relaxed);
     }
 
@@ -186,7 +182,7 @@ impl More {
 
 #[inline]
 fn is_same_device(word: u64, point: Point) -> bool {
-    word != 0 && device_of(word) == point.device_id()
+    (word ^ point.word()) <= VALUE_MAX
 }
 
 #[inline]

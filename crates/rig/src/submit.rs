@@ -70,11 +70,14 @@ impl Prepared {
     /// Submits without run buffers if that waits for nothing; answers none if it may.
     pub(crate) fn submit_now(&self, holds: &[&Hold]) -> Outcome<Option<Point>> {
         let inner = &*self.inner;
-        let dead = |fixed: &Fixed| fixed.buffer.at.claims.is_dead();
-        if !(inner.runs.is_empty() && inner.is_own) || inner.fixed.iter().any(dead) {
+        // The waiting form tells of a loss after a death (S0.3).
+        if !(inner.runs.is_empty() && inner.is_own) || inner.owner.track.is_lost() {
             return Ok(None);
         }
         entry::check(CALL)?;
+        if holds.is_empty() {
+            return hand_over_now(&inner.owner, &self.fixed_job(&[], &[]));
+        }
         hand_over_now(&inner.owner, &self.fixed_job(&[], &releases(holds)))
     }
 
@@ -100,8 +103,8 @@ impl Prepared {
     }
 
     fn touches<'a>(&'a self, run: &[&'a Buffer]) -> SmallVec<[Touch<'a>; hand::INLINE]> {
-        let fixed = self.inner.fixed.iter();
-        let fixed = fixed.map(|fixed| Touch { at: &fixed.buffer.at, access: fixed.access() });
+        let fixed = self.inner.buffers.iter().zip(&self.inner.fixed);
+        let fixed = fixed.map(|(buffer, fixed)| Touch { at: &buffer.at, access: fixed.access() });
         let given = run.iter().zip(&self.inner.runs);
         let given = given.map(|(buffer, access)| Touch { at: &buffer.at, access: *access });
         hand::merge(fixed.chain(given))
@@ -123,13 +126,13 @@ impl Prepared {
         if !run.is_empty() {
             self.check_parts(run)?;
         }
-        for fixed in &inner.fixed {
-            fixed.buffer.check_live(CALL)?;
+        for fixed in &inner.buffers {
+            fixed.check_live(CALL)?;
         }
         check_usable(CALL, run.iter().copied().zip(inner.runs.iter().copied()))?;
         life::check_lost(&inner.owner)?;
-        for fixed in &inner.fixed {
-            fixed.buffer.check_devices()?;
+        for fixed in &inner.buffers {
+            fixed.check_devices()?;
         }
         run.iter().try_for_each(|buffer| buffer.check_devices())
     }
@@ -169,7 +172,7 @@ impl Prepared {
             return Misuse::LengthsDiffer { src_bytes, dst_bytes }.of(CALL);
         }
         // By allocation: dead memory may serve the run buffer by now, and is none of its own.
-        let mut fixed = self.inner.fixed.iter().map(|fixed| &fixed.buffer);
+        let mut fixed = self.inner.buffers.iter();
         let one = fixed.any(|fixed| fixed.region() == span.region && fixed.same_memory(run));
         let meets =
             one && run.offset() < span.offset + span.len && span.offset < run.offset() + run.len();

@@ -67,6 +67,23 @@ pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, 
 #[cfg(rig_loom)]
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
+/// Loads a word after an exchange of the caller's which is `SeqCst` too, for a thread that looks at
+/// what was exchanged after a store to the word and a `SeqCst` fence: one of them sees the other.
+#[cfg(not(rig_loom))]
+#[inline]
+pub(crate) fn load_in_order(word: &AtomicU64) -> u64 {
+    // ORDERING: as said above.
+    word.load(Ordering::SeqCst)
+}
+
+/// The same for loom, which knows one order of all fences and none of all accesses.
+#[cfg(rig_loom)]
+pub(crate) fn load_in_order(word: &AtomicU64) -> u64 {
+    // ORDERING: as above.
+    fence(Ordering::SeqCst);
+    word.load(Ordering::Acquire)
+}
+
 #[cfg(not(rig_loom))]
 pub(crate) use self::plain::{Mutex, MutexGuard};
 

@@ -7,7 +7,7 @@
 use crate::sync::{AtomicU32, Ordering, Wakers};
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 /// The turn itself.
 #[derive(Debug)]
@@ -32,6 +32,15 @@ impl Turn {
     /// Takes the turn when it is free.
     pub(crate) fn take(&self) -> impl Future<Output = Taken<'_>> {
         Take { turn: self }
+    }
+
+    /// Wakes the waker at the end of the present turn; whoever asks looks afterwards at what the
+    /// turn changes.
+    pub(crate) fn wake_at_end(&self, waker: &Waker) {
+        self.waiters.register(waker);
+        // ORDERING: one word decides: either the holder sees the bit, and the wakers' fences show
+        // it the waker, or what it did in the turn is seen here.
+        self.word.fetch_or(WAITED, Ordering::Acquire);
     }
 
     /// Answers the turn if it was free; a `Taken` made for nothing would end another's.

@@ -9,7 +9,7 @@ use crate::allocation::Allocation;
 use crate::allocation::owner::Owner;
 use crate::claim::{Answer, Ask, Pass};
 use crate::driver::Driver;
-use crate::error::{Misuse, Outcome};
+use crate::error::{Failed, Misuse, Outcome};
 use crate::life;
 use crate::profile::{self, Event, What};
 use crate::stamp::Stamps;
@@ -332,8 +332,16 @@ pub(crate) fn judge_claim(
 ) -> Outcome<Answer> {
     match answer {
         Answer::Granted | Answer::AsRead => Ok(answer),
-        Answer::Busy | Answer::Waits => Misuse::Busy.of(call),
-        Answer::Dead => Misuse::Dead { why: allocation.why_dead() }.of(call),
+        refused => Err(refused_claim(call, allocation, refused)),
+    }
+}
+
+/// Returns the error of an answer that grants nothing.
+#[cold]
+pub(crate) fn refused_claim(call: &'static str, allocation: &Allocation, answer: Answer) -> Failed {
+    match answer {
+        Answer::Dead => Failed::misuse(call, Misuse::Dead { why: allocation.why_dead() }),
+        _ => Failed::misuse(call, Misuse::Busy),
     }
 }
 
@@ -348,16 +356,15 @@ impl Future for Released<'_> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let claims = &self.allocation.claims;
-        if claims.would(self.ask, self.pass) != Answer::Waits {
+        let waits = || self.allocation.would(self.ask, self.pass) == Answer::Waits;
+        if !waits() {
             return Poll::Ready(());
         }
-        self.allocation.owner.claim_wakers.register(cx.waker());
-        claims.wait_for_release();
-        if claims.would(self.ask, self.pass) == Answer::Waits {
-            Poll::Pending
-        } else {
-            Poll::Ready(())
-        }
+        let owner = &self.allocation.owner;
+        owner.claim_wakers.register(cx.waker());
+        self.allocation.claims.wait_for_release();
+        // Marks are released by the end of their turn.
+        owner.turn.wake_at_end(cx.waker());
+        if waits() { Poll::Pending } else { Poll::Ready(()) }
     }
 }

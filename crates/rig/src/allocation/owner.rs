@@ -6,6 +6,7 @@
 use crate::allocation::Allocation;
 use crate::allocation::heap::Heap;
 use crate::allocation::mapping::Mapping;
+use crate::claim::Marks;
 use crate::draining::Draining;
 use crate::driver::{Addressed, Driver, Facts, Kind};
 use crate::gate::Gate;
@@ -28,6 +29,8 @@ pub(crate) struct Owner {
     pub(crate) track: &'static Track,
     pub(crate) gate: Gate,
     pub(crate) turn: Turn,
+    /// The hand-overs to its own memory; they have the turn.
+    pub(crate) marks: Marks,
     /// The drains in progress, and others that have memory of the device in their hands.
     pub(crate) draining: Draining,
     /// Who waits for the word, a loss or a stop.

@@ -59,7 +59,7 @@ fn totals(named: Vec<(Arc<str>, u64)>) -> impl Iterator<Item = (u64, Arc<str>, u
 impl Allocation {
     /// Whether somebody can reach it.
     pub(crate) fn is_live(&self) -> bool {
-        !self.is_returning() && (self.has_handles() || self.has_exports())
+        !self.is_returning() && (self.has_handles() || self.has_exports() || self.claims.is_kept())
     }
 }
 

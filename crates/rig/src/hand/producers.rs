@@ -16,6 +16,7 @@ pub(crate) struct Producers {
 
 impl Producers {
     /// Enters every gate; none if a producer is lost.
+    #[inline]
     pub(crate) fn of(points: &[Point]) -> Option<Self> {
         let mut entered = Vec::new();
         // Loops here and below, since collecting nothing costs a hundred instructions.
@@ -25,6 +26,7 @@ impl Producers {
         Some(Self { entered })
     }
 
+    #[inline]
     pub(crate) fn named(&self) -> Vec<Producer<'_>> {
         let mut named = Vec::new();
         for entered in &self.entered {
