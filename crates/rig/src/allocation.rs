@@ -15,11 +15,13 @@
 //! `extra`, then a heap (a device's before the host's), then leaf locks.
 
 mod extra;
+mod handle;
 pub(crate) mod heap;
 pub(crate) mod mapping;
 pub(crate) mod owner;
 
 pub(crate) use crate::allocation::extra::{Extra, Keeper, Site, Tag};
+pub(crate) use crate::allocation::handle::{Call, Pin, Ref};
 
 use crate::allocation::extra::Rare;
 use crate::allocation::owner::Owner;
@@ -127,13 +129,18 @@ impl Allocation {
     }
 
     /// Starts the life of the next buffer. Nobody else has the allocation.
-    #[inline]
     pub(crate) fn serve(&self, len: u64, tag: Tag) {
-        self.len.store(len, Ordering::Relaxed);
-        self.stamps.forget_done();
-        if tag.label.is_some() || tag.site.is_some() {
+        self.serve_plain(len);
+        if !tag.is_none() {
             self.extra.lock().tag = tag;
         }
+    }
+
+    /// Starts the life of the next buffer, which has no tag.
+    #[inline]
+    pub(crate) fn serve_plain(&self, len: u64) {
+        self.len.store(len, Ordering::Relaxed);
+        self.stamps.forget_done();
         let flags = self.flags.load(Ordering::Relaxed) & (READ_ONLY | WHILE_MAPPED);
         self.flags.store(flags, Ordering::Relaxed);
     }
@@ -247,6 +254,24 @@ impl Allocation {
             }
         }
         true
+    }
+
+    /// Whether nothing was ever said of the buffer and no work used it, so that nothing has to be
+    /// forgotten for the next one.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & !(READ_ONLY | WHILE_MAPPED) == 0
+            && self.claims.is_untouched()
+            && self.stamps.is_empty()
+            && self.extra.is_none()
+    }
+
+    /// Claims the way back of a record that nothing needs; false, and nothing changed, for others.
+    #[inline]
+    pub(crate) fn start_plain_return(&self) -> bool {
+        // ORDERING: as in `seize`.
+        let (set, fetch) = (Ordering::AcqRel, Ordering::Relaxed);
+        self.users.compare_exchange(0, RETURNING, set, fetch).is_ok()
     }
 
     /// Notes, before it is dead, that the memory is about to move to a new record: no drain takes
@@ -370,7 +395,7 @@ impl Allocation {
     /// Returns the first reference to a new record with the memory. The caller has won
     /// [`Allocation::start_move`].
     pub(crate) fn taken_over(self: &Arc<Self>) -> Ref {
-        Ref(Some(self.move_out(1)))
+        Ref::first(self.move_out(1))
     }
 
     /// Returns why the allocation is dead.
@@ -415,110 +440,6 @@ impl Memory {
     /// Whether such memory is never exclusive (S5.7).
     fn is_outside(self) -> bool {
         matches!(self, Self::Wrapped | Self::File)
-    }
-}
-
-/// A counted reference: while one exists, the allocation is reachable.
-pub(crate) struct Ref(Option<Arc<Allocation>>);
-
-impl Ref {
-    /// Makes a reference to a record that the caller has.
-    pub(crate) fn new(allocation: Arc<Allocation>) -> Self {
-        allocation.users.fetch_add(1, Ordering::Relaxed);
-        Self(Some(allocation))
-    }
-
-    /// Makes the first reference to a record out of the cache, which nobody else has. It is a
-    /// handle and no longer returning at once, so that no drain takes it for unreachable.
-    pub(crate) fn from_cache(allocation: Arc<Allocation>) -> Self {
-        allocation.users.store(1, Ordering::Relaxed);
-        Self(Some(allocation))
-    }
-
-    /// Returns the record itself.
-    pub(crate) fn record(&self) -> &Arc<Allocation> {
-        self.0.as_ref().expect("a reference names its allocation until it is dropped")
-    }
-}
-
-impl std::ops::Deref for Ref {
-    type Target = Allocation;
-
-    fn deref(&self) -> &Allocation {
-        self.record()
-    }
-}
-
-impl Clone for Ref {
-    fn clone(&self) -> Self {
-        Self::new(Arc::clone(self.record()))
-    }
-}
-
-impl Drop for Ref {
-    fn drop(&mut self) {
-        let Some(allocation) = self.0.take() else { return };
-        // ORDERING: releases what this handle did, to the drain that takes the memory home.
-        let before = allocation.users.fetch_sub(1, Ordering::AcqRel);
-        if before & HANDLES == 1 && before & RETURNING == 0 {
-            List::push(allocation);
-        }
-    }
-}
-
-/// Keeps the bytes of an allocation, past a `free` too.
-pub(crate) struct Pin(Arc<Allocation>);
-
-impl Pin {
-    pub(crate) fn new(allocation: &Arc<Allocation>) -> Self {
-        allocation.users.fetch_add(EXPORT, Ordering::Relaxed);
-        Self(Arc::clone(allocation))
-    }
-}
-
-impl std::ops::Deref for Pin {
-    type Target = Arc<Allocation>;
-
-    fn deref(&self) -> &Arc<Allocation> {
-        &self.0
-    }
-}
-
-impl Drop for Pin {
-    fn drop(&mut self) {
-        // ORDERING: releases what was done with the bytes, to the drain that takes them home.
-        let before = self.0.users.fetch_sub(EXPORT, Ordering::AcqRel);
-        if before & EXPORTS == EXPORT && before & RETURNING == 0 {
-            List::push(Arc::clone(&self.0));
-        }
-    }
-}
-
-/// A call in progress on an allocation.
-pub(crate) struct Call {
-    at: Ref,
-    counts: u64,
-}
-
-impl Call {
-    pub(crate) fn new(at: &Ref) -> Self {
-        Self::counting(at, 1)
-    }
-
-    /// Notes a call that moves the bytes, in pieces perhaps: a free meanwhile is `Busy`.
-    pub(crate) fn moving(at: &Ref) -> Self {
-        Self::counting(at, MOVES + 1)
-    }
-
-    fn counting(at: &Ref, counts: u64) -> Self {
-        at.calls.fetch_add(counts, Ordering::Relaxed);
-        Self { at: at.clone(), counts }
-    }
-}
-
-impl Drop for Call {
-    fn drop(&mut self) {
-        self.at.calls.fetch_sub(self.counts, Ordering::Relaxed);
     }
 }
 

@@ -9,6 +9,7 @@ use crate::copy::{copy_now, copy_on};
 use crate::create::{Begun, BufferBuilder};
 use crate::device::{CacheOptions, Device};
 use crate::driver::{Access, Code, Kind};
+use crate::entry;
 use crate::error::Result;
 use crate::export::Export;
 use crate::hold::Hold;
@@ -16,6 +17,7 @@ use crate::kernel::Kernel;
 use crate::open::Opener;
 use crate::piece::Pace;
 use crate::prepare::Prepared;
+use crate::reclaim;
 use crate::submit::Launch;
 use crate::timeline::Point;
 use crate::wait;
@@ -137,6 +139,12 @@ impl BufferBuilder<'_> {
     ///
     /// Those of [`Device::create_buffer_async`].
     pub fn create(self) -> Result<Buffer> {
+        let is_plain = self.kind == Kind::Device
+            && self.tag.is_none()
+            && entry::check("create_buffer").is_ok();
+        if is_plain && let Some(made) = reclaim::quick(&self.device.owner, self.len) {
+            return Ok(Buffer::whole(made, self.len));
+        }
         match self.begin("create_buffer")? {
             Begun::Made(buffer) => Ok(buffer),
             left => Ok(wait::block_on(left.finish())?),

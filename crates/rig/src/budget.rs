@@ -83,6 +83,7 @@ impl Budget {
     /// # Panics
     ///
     /// If they are not there, or if bytes that a driver handed out would become reserved.
+    #[inline]
     pub(crate) const fn shift(&mut self, from: Where, to: Where, bytes: u64) {
         self.take(from, bytes);
         self.add(to, bytes);

@@ -230,10 +230,17 @@ impl Claims {
         self.word.load(Ordering::Acquire) & (KEPT_READ.mask() | EXCLUSIVE) != 0
     }
 
+    /// Whether nothing was claimed, and nothing is told by the word.
+    #[inline]
+    pub(crate) fn is_untouched(&self) -> bool {
+        // ORDERING: acquires what was done under the claims that have ended.
+        self.word.load(Ordering::Acquire) == 0
+    }
+
     /// Starts anew for the next buffer; nobody else has the allocation.
     pub(crate) fn reset(&self) {
         // A plain look first, since most allocations were never claimed.
-        if self.word.load(Ordering::Relaxed) != 0 {
+        if !self.is_untouched() {
             self.word.store(0, Ordering::Relaxed);
         }
     }

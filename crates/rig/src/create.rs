@@ -30,9 +30,9 @@ use std::sync::Arc;
 #[derive(Debug)]
 #[must_use]
 pub struct BufferBuilder<'a> {
-    device: &'a Device,
-    len: u64,
-    kind: Kind,
+    pub(crate) device: &'a Device,
+    pub(crate) len: u64,
+    pub(crate) kind: Kind,
     pub(crate) tag: Tag,
 }
 

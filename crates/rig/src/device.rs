@@ -441,13 +441,17 @@ impl Point {
     }
 
     /// Returns the point's device, for a wait; none if that is over already.
+    #[inline]
     pub(crate) fn device_to_wait(self) -> Outcome<Option<Device>> {
         entry::check("wait")?;
-        if self.is_done() {
-            return Ok(None);
-        }
+        if self.is_done() { Ok(None) } else { self.device_of_present().map(Some) }
+    }
+
+    /// Returns the point's device, if the point was submitted and the device is there.
+    #[cold]
+    fn device_of_present(self) -> Outcome<Device> {
         life::check_submitted("wait", self)?;
         let owner = life::owner_of(self.device_id()).ok_or_else(|| life::lost_point(self))?;
-        Ok(Some(Device { owner }))
+        Ok(Device { owner })
     }
 }

@@ -67,6 +67,7 @@ impl After {
 }
 
 /// Takes back what callers dropped, and runs what is due.
+#[inline]
 pub(crate) fn drain(owner: &Arc<Owner>, after: &mut After) {
     if !owner.has_work() {
         return;
@@ -124,7 +125,9 @@ pub(crate) fn bury(record: Arc<Allocation>, after: &mut After) {
 fn take_home(owner: &Arc<Owner>, after: &mut After) {
     let mut door = Door::new(owner);
     for record in owner.returns.take_all() {
-        if !record.start_return() {
+        if let Some(class) = plain_class(&record, owner) {
+            door.enter(record, class, after);
+        } else if !record.start_return() {
             // Its end may be here, with no lock held.
             door.close(after);
         } else if let Some(class) = ready_class(&record) {
@@ -135,6 +138,15 @@ fn take_home(owner: &Arc<Owner>, after: &mut After) {
         }
     }
     door.close(after);
+}
+
+/// Claims the way back of a record about whose buffer there is nothing to know or to wait for, as
+/// is usual; returns the class in which it may enter its device's cache at once.
+#[inline]
+fn plain_class(record: &Allocation, owner: &Owner) -> Option<Class> {
+    let Memory::Pool { kind: Kind::Device, class } = record.memory else { return None };
+    let passes = record.is_plain() && !owner.track.is_lost() && record.start_plain_return();
+    passes.then_some(class)
 }
 
 /// Returns the class of a record that may enter its device's cache at once.

@@ -7,6 +7,7 @@ use crate::error::{Misuse, Outcome};
 use std::cell::Cell;
 
 /// Runs `f` inside a place from which other calls are `Misuse::Reentrant`.
+#[inline]
 pub(crate) fn inside<R>(place: &'static str, f: impl FnOnce() -> R) -> R {
     /// Restores the outer place, after a panic too.
     struct Outer(Option<&'static str>);
@@ -20,6 +21,7 @@ pub(crate) fn inside<R>(place: &'static str, f: impl FnOnce() -> R) -> R {
 }
 
 /// Refuses the call inside any such place.
+#[inline]
 pub(crate) fn check(call: &'static str) -> Outcome<()> {
     match PLACE.get() {
         None => Ok(()),

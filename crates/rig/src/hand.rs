@@ -7,10 +7,13 @@
 //! nothing. Any thread may call it.
 
 mod producers;
+mod touch;
+
+pub(crate) use crate::hand::touch::{Fixed, INLINE, Touch, Use, merge};
 
 use crate::allocation::owner::{Owner, Release};
-use crate::allocation::{Allocation, Memory, Ref};
-use crate::claim::{Answer, Ask, Mark, Marking, Pass};
+use crate::allocation::{Allocation, Memory};
+use crate::claim::{Answer, Marking, Pass};
 use crate::driver::{HandOver, Room, Work};
 use crate::entry;
 use crate::error::{Failed, Misuse, Outcome};
@@ -20,77 +23,10 @@ use crate::profile::{self, Event, What};
 use crate::reclaim;
 use crate::sync::{Ordering, fence};
 use crate::tick;
-use crate::timeline::{Access, DeviceId, Fate, Point, VALUE_MAX};
+use crate::timeline::{DeviceId, Fate, Point, VALUE_MAX};
 use crate::turn::Taken;
 use crate::wait;
-use smallvec::SmallVec;
 use std::sync::Arc;
-
-/// What work does to an allocation.
-pub(crate) trait Use {
-    fn at(&self) -> &Arc<Allocation>;
-    fn access(&self) -> Access;
-
-    /// Returns the momentary claim that it takes, the same each time.
-    fn ask(&self) -> Ask {
-        momentary(self.at(), self.access())
-    }
-
-    /// Returns how that claim is marked.
-    fn mark(&self) -> Mark {
-        Mark::of(self.ask())
-    }
-}
-
-/// An allocation that work uses, each once.
-#[derive(Clone, Copy)]
-pub(crate) struct Touch<'a> {
-    pub(crate) at: &'a Ref,
-    pub(crate) access: Access,
-}
-
-impl Use for Touch<'_> {
-    fn at(&self) -> &Arc<Allocation> {
-        self.at.record()
-    }
-
-    fn access(&self) -> Access {
-        self.access
-    }
-}
-
-/// What prepared work does to a fixed buffer's memory, found out once. The buffer is kept elsewhere.
-pub(crate) struct Fixed {
-    record: Arc<Allocation>,
-    access: Access,
-    ask: Ask,
-    mark: Mark,
-}
-
-impl Fixed {
-    pub(crate) fn new(touch: Touch<'_>) -> Self {
-        let (record, access, ask) = (Arc::clone(touch.at()), touch.access, touch.ask());
-        Self { record, access, ask, mark: Mark::of(ask) }
-    }
-}
-
-impl Use for Fixed {
-    fn at(&self) -> &Arc<Allocation> {
-        &self.record
-    }
-
-    fn access(&self) -> Access {
-        self.access
-    }
-
-    fn ask(&self) -> Ask {
-        self.ask
-    }
-
-    fn mark(&self) -> Mark {
-        self.mark
-    }
-}
 
 /// Work to be handed over.
 pub(crate) struct Job<'a, T> {
@@ -123,6 +59,11 @@ impl Special {
             mapped: touches.iter().any(|touch| touch.at().is_mapped_access()),
             one: one_of(touches.iter().map(|touch| touch.at().owner.id)),
         }
+    }
+
+    /// Whether all is memory of this device.
+    pub(crate) fn is_all_of(self, device: DeviceId) -> bool {
+        self.one == Some(device)
     }
 }
 
@@ -191,6 +132,7 @@ pub(crate) fn hand_over_now<T: Use>(
 }
 
 /// Refuses work that memory which the program brought cannot serve (S4.4).
+#[inline]
 fn check_wrapped<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> Outcome<()> {
     if !job.special.wrapped {
         return Ok(());
@@ -322,6 +264,7 @@ fn offer<'a, T: Use>(
 
 /// Takes the device along if a producer that its queue waits for was lost meanwhile, and the value
 /// has not run (S8.7).
+#[inline]
 fn follow_losses(owner: &Arc<Owner>, queued: &Points, value: u64) -> Outcome<()> {
     for point in queued {
         if matches!(point.fate(), Fate::Undone | Fate::Dropped) {
@@ -402,15 +345,6 @@ fn is_covered(now: &Points, queued: &Points) -> bool {
     })
 }
 
-/// The momentary claim that a touch takes. Memory that is addressed only while mapped cannot be
-/// used by its device beside any access of the host (S1.9).
-fn momentary(at: &Allocation, access: Access) -> Ask {
-    match access {
-        Access::Read if !at.is_mapped_access() => Ask::MomentaryRead,
-        _ => Ask::MomentaryWrite,
-    }
-}
-
 /// The momentary claims of one hand-over, all of them; released on drop.
 struct Held<'a, T: Use> {
     how: How<'a, T>,
@@ -441,7 +375,7 @@ impl<'a, T: Use> Held<'a, T> {
     /// another device is on marked memory.
     #[inline]
     fn mark(owner: &'a Owner, job: &Job<'a, T>) -> Option<Self> {
-        if job.special.one != Some(owner.id) {
+        if !job.special.is_all_of(owner.id) {
             return None;
         }
         let marking = owner.marks.begin();
@@ -482,24 +416,6 @@ impl<T: Use> Drop for Held<'_, T> {
     }
 }
 
-/// Merges what work uses into one touch an allocation.
-pub(crate) fn merge<'a>(
-    touches: impl IntoIterator<Item = Touch<'a>>,
-) -> SmallVec<[Touch<'a>; INLINE]> {
-    let mut merged: SmallVec<[Touch<'a>; INLINE]> = SmallVec::new();
-    for touch in touches {
-        match merged.iter_mut().find(|known| same(known.at, touch.at)) {
-            Some(known) => known.access = known.access.max(touch.access),
-            None => merged.push(touch),
-        }
-    }
-    merged
-}
-
-fn same(one: &Ref, other: &Ref) -> bool {
-    std::ptr::eq::<Allocation>(&**one, &**other)
-}
-
 fn note<T>(owner: &Owner, job: &Job<'_, T>, point: Point, begun: Option<u64>) {
     let (value, bytes) = (Some(point.value()), job.work.spans.iter().map(|span| span.len).sum());
     profile::end(begun, What::Submission, owner.id, |event| Event { value, bytes, ..event });
@@ -519,6 +435,3 @@ fn name_of(op: &crate::driver::Op) -> &'static str {
         Op::Native(_) => "native",
     }
 }
-
-/// The touches that a hand-over keeps off the heap.
-pub(crate) const INLINE: usize = 32;

@@ -124,13 +124,10 @@ pub(crate) struct Inner {
     pub(crate) slots: Vec<Slot>,
     /// The spans, where no run buffer is named.
     pub(crate) spans: Vec<Span>,
-    /// The fixed buffers, each allocation once.
+    /// The fixed buffers, each allocation once, and what the work does to each.
     pub(crate) buffers: Vec<Buffer>,
-    /// What the work does to each.
     pub(crate) fixed: Vec<Fixed>,
     pub(crate) special: Special,
-    /// Whether they are all of the device's own memory.
-    pub(crate) is_own: bool,
     /// The access of each run buffer, all parts together.
     pub(crate) runs: Vec<Access>,
     /// Keeps the kernels' code.
@@ -381,11 +378,11 @@ impl Builder {
                 }
             });
         }
-        let spans = slots.iter().filter_map(|slot| match slot {
+        let known = |slot: &Slot| match slot {
             Slot::Fixed(span) => Some(*span),
             Slot::Run { .. } => None,
-        });
-        let spans = spans.collect();
+        };
+        let spans = slots.iter().filter_map(known).collect();
         let (mut buffers, mut fixed) = (Vec::new(), Vec::new());
         let code = self.kernels.iter().filter_map(|kernel| kernel.loaded.memory.as_ref());
         let all: Vec<_> = self.fixed().chain(code.map(|code| (code, Access::Read))).collect();
@@ -406,7 +403,6 @@ impl Builder {
         let keep = Keep::new(&owner, Made::Prepared(number));
         tick::arm(&owner);
         let special = Special::of(&fixed);
-        let is_own = buffers.iter().all(|buffer| Arc::ptr_eq(&buffer.at.owner, &owner));
         Ok(Prepared {
             inner: Arc::new(Inner {
                 owner,
@@ -418,7 +414,6 @@ impl Builder {
                 buffers,
                 fixed,
                 special,
-                is_own,
                 runs,
                 _kernels: self.kernels.into_iter().map(|kernel| kernel.loaded).collect(),
             }),

@@ -10,8 +10,13 @@
 //! is counted and not timed: reading the clock would cost more than the try.
 
 mod plan;
+#[cfg(not(target_family = "wasm"))]
+mod quick;
 mod round;
 mod survey;
+
+#[cfg(not(target_family = "wasm"))]
+pub(crate) use crate::reclaim::quick::quick;
 
 use crate::allocation::heap::Heap;
 use crate::allocation::owner::Owner;

@@ -36,6 +36,12 @@ impl Stamps {
         Point::from_word(self.write.load(Ordering::Acquire))
     }
 
+    /// Whether there is no write that is not reached: all that a reader on the host follows.
+    #[inline]
+    pub(crate) fn is_written(&self) -> bool {
+        self.write().is_none_or(|point| point.fate() == Fate::Reached)
+    }
+
     /// Calls `f` with the last use of each device, with no lock held. Allocates nothing.
     pub(crate) fn for_each_use(&self, mut f: impl FnMut(Point)) {
         // ORDERING: pairs with the release in `raise_use`: who sees a point sees its value

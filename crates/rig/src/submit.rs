@@ -70,8 +70,9 @@ impl Prepared {
     /// Submits without run buffers if that waits for nothing; answers none if it may.
     pub(crate) fn submit_now(&self, holds: &[&Hold]) -> Outcome<Option<Point>> {
         let inner = &*self.inner;
+        let is_own = inner.fixed.is_empty() || inner.special.is_all_of(inner.owner.id);
         // The waiting form tells of a loss after a death (S0.3).
-        if !(inner.runs.is_empty() && inner.is_own) || inner.owner.track.is_lost() {
+        if !(inner.runs.is_empty() && is_own) || inner.owner.track.is_lost() {
             return Ok(None);
         }
         entry::check(CALL)?;

@@ -32,6 +32,7 @@ pub(crate) use thread::take_poke;
 
 /// Makes the tick look at a device from now on. The caller left something for it before, under a
 /// lock that `is_quiet` takes, or ahead of a fence.
+#[inline]
 pub(crate) fn arm(owner: &Owner) {
     // A plain look first: this stands on every creation's path.
     if !owner.ticking.load(Ordering::Relaxed) && !owner.ticking.swap(true, Ordering::Relaxed) {

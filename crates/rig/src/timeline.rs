@@ -79,11 +79,13 @@ impl Point {
     }
 
     /// Whether a wait for it is over already, whatever its driver might say.
+    #[inline]
     pub(crate) fn is_done(self) -> bool {
         track(self.device_id()).is_done(self.value())
     }
 
     /// Returns what has become of this point's work.
+    #[inline]
     pub(crate) fn fate(self) -> Fate {
         track(self.device_id()).fate(self.value())
     }
@@ -191,6 +193,7 @@ impl Track {
         self.word.load(Ordering::Acquire) & SETTLED != 0
     }
 
+    #[inline]
     pub(crate) fn fate(&self, value: u64) -> Fate {
         // ORDERING: as in `reached`.
         let word = self.word.load(Ordering::Acquire);
@@ -258,6 +261,7 @@ impl Track {
 }
 
 /// Returns the track of a device.
+#[inline]
 pub(crate) fn track(id: DeviceId) -> &'static Track {
     let chunk = TRACKS[usize::from(id.0) / CHUNK]
         .get_or_init(|| (0..CHUNK).map(|_| Track::new()).collect::<Vec<_>>().into_boxed_slice());

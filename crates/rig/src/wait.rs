@@ -273,7 +273,7 @@ pub(crate) fn each_unreached(
         return Ok(());
     }
     // The usual case, and all that a reader follows.
-    if access == Access::Read && stamps.write().is_none_or(|point| point.fate() == Fate::Reached) {
+    if access == Access::Read && stamps.is_written() {
         return Ok(());
     }
     let mut lost = None;

@@ -19,6 +19,12 @@ impl Rare {
         Self { made: OnceLock::new() }
     }
 
+    /// Whether there is none.
+    #[inline]
+    pub(crate) fn is_none(&self) -> bool {
+        self.made.get().is_none()
+    }
+
     /// Locks it, and makes it if there is none.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Extra> {
         self.made.get_or_init(|| Box::new(Mutex::new(Extra::default()))).lock()
@@ -55,6 +61,13 @@ pub(crate) type Keeper = BoxAny;
 pub(crate) struct Tag {
     pub(crate) label: Option<Arc<str>>,
     pub(crate) site: Option<Site>,
+}
+
+impl Tag {
+    /// Whether it says nothing.
+    pub(crate) fn is_none(&self) -> bool {
+        self.label.is_none() && self.site.is_none()
+    }
 }
 
 /// Where in the program a buffer was made.

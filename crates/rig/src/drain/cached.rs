@@ -31,12 +31,25 @@ impl<'a> Door<'a> {
         let heap = self.heap.get_or_insert_with(|| self.owner.heap.lock());
         heap.counters.returned(record.len());
         heap.leaves_live(class.bytes());
-        let home = Home { record, kind: Kind::Device, class, from: Where::Live };
-        let beyond = put(heap, self.owner, home);
         self.entered_count += 1;
-        if beyond.is_some() || self.entered_count == TOGETHER {
+        // Looked at under the lock, as in `put`.
+        if self.owner.track.is_lost() || heap.books.over_bytes() > 0 {
+            return self.turn_away(record, class, after);
+        }
+        heap.books.shift(Where::Live, Where::Cached, class.bytes());
+        heap.cache.put(kind_index(Kind::Device), class, record);
+        if self.entered_count == TOGETHER {
             self.close(after);
         }
+    }
+
+    /// Sends on a record that the cache may not keep.
+    #[cold]
+    fn turn_away(&mut self, record: Arc<Allocation>, class: Class, after: &mut After) {
+        let home = Home { record, kind: Kind::Device, class, from: Where::Live };
+        let heap = self.heap.get_or_insert_with(|| self.owner.heap.lock());
+        let beyond = put(heap, self.owner, home);
+        self.close(after);
         if let Some(record) = beyond {
             leave(record, after);
         }

@@ -142,3 +142,40 @@ fn s9_1_memory_that_comes_back_serves_in_place_again() {
     second.read(|bytes| assert_eq!(bytes.len(), 4096)).unwrap();
     device.close().unwrap();
 }
+
+#[test]
+fn s4_12_a_kept_read_keeps_the_memory_after_the_last_handle() {
+    let device = crate::memory::open("claimed").unwrap();
+    let buffer = device.create_buffer(4_096).unwrap();
+    let claims = [buffer.claim_read().unwrap(), buffer.claim_read().unwrap()];
+    let live_bytes = || {
+        life::drain(&device.owner);
+        device.stats().live_bytes
+    };
+    drop(buffer);
+    for claim in claims {
+        assert_eq!([live_bytes(), live_bytes()], [4_096; 2]);
+        drop(claim);
+    }
+    assert_eq!(live_bytes(), 0);
+    assert_eq!(device.stats().cached_bytes, 4_096);
+}
+
+#[test]
+fn s4_12_threads_that_drop_the_handle_and_kept_reads_and_drain_lose_nothing() {
+    let device = crate::memory::open("claimed by threads").unwrap();
+    for _ in 0..if cfg!(miri) { 5 } else { 2_000 } {
+        let buffer = device.create_buffer(4_096).unwrap();
+        let claims = [buffer.claim_read().unwrap(), buffer.claim_read().unwrap()];
+        thread::scope(|threads| {
+            claims.into_iter().for_each(|claim| {
+                threads.spawn(move || drop(claim));
+            });
+            threads.spawn(move || drop(buffer));
+            life::drain(&device.owner);
+        });
+    }
+    life::drain(&device.owner);
+    let stats = device.stats();
+    assert_eq!((stats.live_bytes, stats.held_bytes), (0, stats.cached_bytes));
+}
