@@ -32,6 +32,7 @@ pub(crate) const UNSAFE: &[&str] = &[
     "bytes/",
     "claimed.rs",
     "list.rs",
+    "once.rs",
     "export.rs",
     "wrap.rs",
     "exit.rs",

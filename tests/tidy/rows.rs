@@ -17,7 +17,7 @@ pub(crate) struct Row {
 pub(crate) const ROWS: &[Row] = &[
     Row { number: 0, files: &["ordered"] },
     Row { number: 0, files: &["sync", "bytes", "global", "report"] },
-    Row { number: 1, files: &["error", "turn", "gate", "draining"] },
+    Row { number: 1, files: &["error", "turn", "gate", "draining", "once"] },
     Row {
         number: 2,
         files: &["timeline", "bin", "budget", "claim", "window", "list", "entry", "settings"],

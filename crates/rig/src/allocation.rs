@@ -36,29 +36,33 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 
 /// A range of a driver's memory and all that is known of its use.
+///
+/// In this order in memory: what each life through the cache looks at comes first and together,
+/// since with many live buffers every cache line of a record is a miss.
+#[repr(C)]
 pub(crate) struct Allocation {
-    link: Link<Allocation>,
     /// Who needs the record, in one word, so that one exchange decides who takes it home: its
     /// handles (live buffers, views, borrows, prepared submissions and calls in progress), its
     /// exports, which keep the bytes past a `free`, and `RETURNING`.
     users: AtomicU64,
-    /// Calls in progress, which keep an exclusive claim away (S5.3); those that move the bytes
-    /// count `MOVES` more, and keep a free away (S4.14).
-    calls: AtomicU64,
-    flags: AtomicU32,
-    pub(crate) claims: Claims,
-    pub(crate) stamps: Stamps,
+    link: Link<Allocation>,
     pub(crate) owner: Arc<Owner>,
-    pub(crate) region: Region,
-    /// Where the host finds the bytes, if it always does.
-    pub(crate) bytes: Option<HostBytes>,
-    pub(crate) memory: Memory,
-    /// The bytes asked for; changes when the memory serves the next buffer.
-    len: AtomicU64,
+    flags: AtomicU32,
     /// Its place in the payer's roster.
     roster: AtomicU32,
     /// What few allocations have.
     pub(crate) extra: Rare,
+    /// The bytes asked for; changes when the memory serves the next buffer.
+    len: AtomicU64,
+    pub(crate) memory: Memory,
+    pub(crate) claims: Claims,
+    pub(crate) stamps: Stamps,
+    /// Calls in progress, which keep an exclusive claim away (S5.3); those that move the bytes
+    /// count `MOVES` more, and keep a free away (S4.14).
+    calls: AtomicU64,
+    pub(crate) region: Region,
+    /// Where the host finds the bytes, if it always does.
+    pub(crate) bytes: Option<HostBytes>,
 }
 
 /// Where an allocation's memory comes from, and so where it goes.

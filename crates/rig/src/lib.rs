@@ -240,6 +240,8 @@ mod life;
 mod list;
 mod measure;
 pub mod memory;
+#[allow(unsafe_code)]
+mod once;
 mod open;
 mod ordered;
 #[allow(unsafe_code)]

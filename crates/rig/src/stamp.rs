@@ -5,7 +5,8 @@
 //! so whoever sees the write sees the use. Any thread may read; whoever raises has the device's
 //! turn, and a claim that keeps conflicting work away. One lock, a leaf, guards the spilled points.
 
-use crate::sync::{AtomicU32, AtomicU64, Mutex, OnceLock, Ordering};
+use crate::once::OnceBox;
+use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
 use crate::timeline::{Access, DeviceId, Fate, Point, VALUE_MAX, device_of};
 use smallvec::SmallVec;
 
@@ -17,12 +18,12 @@ pub(crate) struct Stamps {
     /// The word of the last use on the first device that used the memory, or 0.
     first: AtomicU64,
     /// The last uses on further devices, once one used the memory or is about to.
-    more: OnceLock<Box<More>>,
+    more: OnceBox<More>,
 }
 
 impl Stamps {
     pub(crate) fn new() -> Self {
-        Self { write: AtomicU64::new(0), first: AtomicU64::new(0), more: OnceLock::new() }
+        Self { write: AtomicU64::new(0), first: AtomicU64::new(0), more: OnceBox::new() }
     }
 
     /// Makes room for the uses of further devices, so that raising them allocates nothing (S0.8).
@@ -138,7 +139,7 @@ impl Stamps {
     fn more(&self) -> &More {
         self.more.get_or_init(|| {
             let (count, points) = (AtomicU32::new(0), Mutex::new(SmallVec::new()));
-            Box::new(More { count, points })
+            More { count, points }
         })
     }
 }

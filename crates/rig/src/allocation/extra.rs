@@ -4,19 +4,20 @@
 //! a word for it and no lock. Any thread may call anything.
 
 use crate::allocation::mapping::Mapping;
-use crate::sync::{BoxAny, Mutex, MutexGuard, OnceLock};
+use crate::once::OnceBox;
+use crate::sync::{BoxAny, Mutex, MutexGuard};
 use std::panic::Location;
 use std::sync::Arc;
 
 /// An [`Extra`], once there is one.
 pub(crate) struct Rare {
     /// Guards what few allocations have.
-    made: OnceLock<Box<Mutex<Extra>>>,
+    made: OnceBox<Mutex<Extra>>,
 }
 
 impl Rare {
     pub(crate) fn new() -> Self {
-        Self { made: OnceLock::new() }
+        Self { made: OnceBox::new() }
     }
 
     /// Whether there is none.
@@ -27,7 +28,7 @@ impl Rare {
 
     /// Locks it, and makes it if there is none.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Extra> {
-        self.made.get_or_init(|| Box::new(Mutex::new(Extra::default()))).lock()
+        self.made.get_or_init(|| Mutex::new(Extra::default())).lock()
     }
 
     /// Calls `f` with it under its lock, if there is one.
