@@ -1,6 +1,6 @@
-// Runs each demo's `run()` in headless Chromium, and uses its page as built, as a person does; then
-// rig in a module worker and under policies. With a folder as the second argument, it leaves pictures
-// of every page there; with a word as the third, it runs the tests that have it in their names.
+// Runs each demo's `run()` in headless Chromium, and uses its page as built, as a person does. With a
+// folder as the second argument, it leaves pictures of every page there; with a word as the third, it
+// runs the tests that have it in their names.
 
 import { readFile } from "node:fs/promises";
 import { chromium } from "playwright-core";
@@ -9,7 +9,6 @@ import { CANVAS_FLAGS, CHROMIUM_FLAGS, isWell } from "./flags.mjs";
 import { equal, holds, runAll, test } from "./harness.mjs";
 import "./look.mjs";
 import { serveDemos } from "./runs.mjs";
-import { serve } from "./serve.mjs";
 
 const [executablePath, pictures, only] = process.argv.slice(2);
 const configFile = new URL("../../www/vite.config.js", import.meta.url).pathname;
@@ -158,33 +157,6 @@ test("a_page_shows_its_code_as_it_is", async ({ open, built }) => {
   await page.close();
 });
 
-test("s13_13_a_module_worker_has_an_instance_of_its_own", async ({ open, plain }) => {
-  const page = await open(`${plain}/tests/web/policy.html`);
-  const bytes = await page.evaluate(
-    () =>
-      new Promise((resolve, reject) => {
-        const worker = new Worker("/tests/web/worker.mjs", { type: "module" });
-        worker.onmessage = ({ data }) => resolve(data);
-        worker.onerror = (event) => reject(new Error(event.message));
-      }),
-  );
-  equal(bytes, [3, 3, 3, 3, 3, 3, 3]);
-  await page.close();
-});
-
-for (const [policy, wanted] of [["'self' 'wasm-unsafe-eval'", "ready"], ["'self'", "wasm-unsafe-eval"]]) {
-  test(`s13_13_a_page_whose_policy_is_script_src_${policy.replace(/\W+/g, "_")}`, async ({ open }) => {
-    const server = await serve({ "content-security-policy": `script-src ${policy}` });
-    const page = await open(`${server.url}/tests/web/policy.html`, { complains: false });
-    await page.waitForFunction(() => document.title !== "");
-    const title = await page.title();
-    holds(title.includes(wanted), title);
-    await page.close();
-    server.stop();
-  });
-}
-
-const plainServer = await serve();
 const { development, stop } = await serveDemos();
 await build(quiet);
 const built = await preview({ ...quiet, preview: { port: 0 } });
@@ -209,7 +181,7 @@ async function open(url, { complains = true, gpu = true, draws = false, ...optio
 }
 
 const [address] = built.resolvedUrls.local;
-const servers = { development, built: address.replace(/\/$/, ""), plain: plainServer.url };
+const servers = { development, built: address.replace(/\/$/, "") };
 try {
   const world = { open, gpu: true, ...servers, complaints, pictures };
   if (!isWell(await runAll(world, console.log, only))) process.exitCode = 1;
@@ -217,5 +189,4 @@ try {
   await Promise.all(Object.values(browsers).map((browser) => browser.close()));
   await stop();
   await built.close();
-  plainServer.stop();
 }

@@ -290,6 +290,7 @@ test(
       for (;;) gpu.createBufferNow(MIB);
     });
     equal([e.code, e.report.immediate, gpu.held <= 16 * MIB], ["OutOfMemory", true, true]);
+    holds(e.message.includes("createBuffer reclaims"), `it says what to call: ${e.message}`);
     const x = await gpu.createBuffer(MIB);
     await x.fill(2);
     equal((await x.toArray(Uint8Array, { length: 1 }))[0], 2);

@@ -26,6 +26,9 @@ export const bytes = [...(await x.toArray(Uint8Array))];`;
 const FILES = {
   "package.json": JSON.stringify({ name: "program", version: "1.0.0", type: "module", private: true }),
   "program.js": `${PROGRAM}\nconsole.log(bytes.join());`,
+  "without.js": `import { init } from "rig-web";\nconst rig = await init();
+const told = await rig.open("gpu").catch((e) => [e.code, e.message]);
+console.log(JSON.stringify([told, (await rig.memory("m").createBuffer(7)).size]));`,
   "page.js": `${PROGRAM}\ndocument.title = bytes.join();`,
   "failing.js": `import { init } from "rig-web";\ninit().catch((e) => (document.title = e.message));`,
   "index.html": `<!doctype html><title>wait</title><script type="module" src="./page.js"></script>`,
@@ -43,6 +46,13 @@ test("the_package_holds_a_module_its_wasm_and_its_types_and_nothing_else", async
 test("it_is_imported_by_its_name_in_node", async ({ project }) => {
   const { stdout } = await run(process.execPath, ["program.js"], { cwd: project });
   equal(stdout.trim(), "3,3,3,3,3,3,3");
+});
+
+test("s1_2_in_node_without_the_package_webgpu_a_gpu_is_unsupported_and_memory_devices_work", async ({ project }) => {
+  const { stdout } = await run(process.execPath, ["without.js"], { cwd: project });
+  const [[code, message], size] = JSON.parse(stdout);
+  equal([code, size], ["Unsupported", 7]);
+  holds(message.includes("webgpu"), `it names what is missing: ${message}`);
 });
 
 for (const resolution of ["nodenext", "bundler"]) {

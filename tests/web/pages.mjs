@@ -1,5 +1,5 @@
-// What happens to whole pages: hidden ones, frozen ones, ones that are left and come back, in Chromium,
-// Firefox or WebKit, whose program the argument is.
+// What happens to whole pages: hidden ones, frozen ones, ones that are left and come back, those with
+// a module worker or under a policy, in Chromium, Firefox or WebKit, whose program the argument is.
 
 import { launch } from "puppeteer-core";
 import { inWebKit, onDisplay, open as openInWebKit } from "./driver.mjs";
@@ -150,6 +150,31 @@ test("s13_13_a_page_that_was_left_comes_back_as_it_was_or_starts_anew", async (w
   await endsWell(page, world.gpu);
   await page.close();
 });
+
+test("s13_13_a_module_worker_has_an_instance_of_its_own", async ({ open, url, gpu }) => {
+  const page = await open(`${url}/tests/web/policy.html`);
+  const told = await page.evaluate(
+    () =>
+      new Promise((resolve, reject) => {
+        const worker = new Worker("/tests/web/worker.mjs", { type: "module" });
+        worker.onmessage = ({ data }) => resolve(data);
+        worker.onerror = (event) => reject(new Error(event.message));
+      }),
+  );
+  equal(told, [gpu ? "web" : "memory", 3, 3, 3, 3, 3, 3, 3]);
+  await page.close();
+});
+
+for (const [policy, wanted] of [["'self' 'wasm-unsafe-eval'", "ready"], ["'self'", "wasm-unsafe-eval"]]) {
+  test(`s13_13_a_page_whose_policy_is_script_src_${policy.replace(/\W+/g, "_")}`, async ({ open }) => {
+    const server = await serve({ "content-security-policy": `script-src ${policy}` });
+    const page = await open(`${server.url}/tests/web/policy.html`);
+    const title = await becomes(page, () => document.title, Boolean, "it is told");
+    holds(title.includes(wanted), title);
+    await page.close();
+    server.stop();
+  });
+}
 
 /** How a page of Chromium is left, and comes back. */
 const byProtocol = (raw) => ({ goTo: (url) => raw.goto(url), goBack: () => raw.goBack() });

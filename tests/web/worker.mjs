@@ -3,16 +3,17 @@
 import { init } from "/dist/rig.js";
 
 const rig = await init();
-const gpu = await rig.open("worker", { budget: 2 ** 20 });
+const options = { budget: 2 ** 20 };
+const device = navigator.gpu ? await rig.open("worker", options) : rig.memory("worker", options);
 // What is forgotten comes back there too.
 for (let i = 0; i < 16; i += 1) {
-  await gpu.createBuffer(2 ** 18);
-  if (gpu.held > gpu.budget) throw new Error(`${gpu.held} bytes are held`);
+  await device.createBuffer(2 ** 18);
+  if (device.held > device.budget) throw new Error(`${device.held} bytes are held`);
 }
 const h = await rig.host.createBuffer(7);
 await h.write((bytes) => bytes.fill(9));
-const x = await gpu.createBuffer(7);
+const x = await device.createBuffer(7);
 await rig.copy(h, x);
 if ((await x.toArray(Uint8Array))[6] !== 9) throw new Error("the copy is wrong");
 await x.fill(3);
-postMessage([...(await x.toArray(Uint8Array))]);
+postMessage([device.facts.driver, ...(await x.toArray(Uint8Array))]);

@@ -290,7 +290,8 @@ class Face implements Rig {
 
   async #request(name: string, o: OpenOptions): Promise<Device> {
     const gpu = await webgpu();
-    if (!gpu) throw unsupported(name, "there is no WebGPU here");
+    const missing = isNode() ? "; Node has one by the package webgpu" : "";
+    if (!gpu) throw unsupported(name, `there is no WebGPU here${missing}`);
     try {
       const adapter = await gpu.requestAdapter(o.adapter);
       if (!adapter) throw unsupported(name, "there is no such adapter");
