@@ -92,6 +92,18 @@ test("no_line_of_the_demos_is_left_out_of_their_types", async () => {
   }
 });
 
+test("every_test_of_pages_that_the_readme_of_the_tests_names_is_there", async () => {
+  const text = await readFile(new URL("tests/README.md", ROOT), "utf8");
+  const [, ofPages] = text.split("## The vectors of S14 in a page");
+  const named = [...ofPages.matchAll(/`([a-z]\w+_\w+)`/g)].map(([, name]) => name);
+  const here = new URL("./", import.meta.url);
+  const files = (await readdir(here)).filter((path) => path.endsWith(".mjs"));
+  const texts = await Promise.all(files.map((path) => readFile(new URL(path, here), "utf8")));
+  const known = new Set(texts.flatMap((text) => [...text.matchAll(/"([a-z]\w+)"/g)].map(([, name]) => name)));
+  equal(named.filter((name) => !known.has(name)), []);
+  holds(named.length > 60, `there are names: ${named.length}`);
+});
+
 /** Returns the paths of a folder's scripts, without what is built from them. */
 async function scripts(folder) {
   const all = await readdir(folder, { recursive: true });
