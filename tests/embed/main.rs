@@ -4,7 +4,7 @@
 #![cfg(test)]
 
 use rig::driver::Region;
-use rig::embed::{Submission, in_place, pass, set_pressure, submit, wrap, wrap_region};
+use rig::embed::{Submission, end, in_place, pass, set_pressure, submit, wrap, wrap_region};
 use rig::{Buffer, Error, Misuse, Pressure, Use, host, memory, wrap_shared};
 use std::collections::VecDeque;
 use std::future::Future;
@@ -94,6 +94,23 @@ fn s4_4_memory_of_the_embedder_is_wrapped_and_its_keeper_dropped_after_it() {
     assert_eq!(keeper.read(|bytes| bytes[0]).unwrap(), 3);
     x.free().unwrap();
     assert_eq!(Arc::strong_count(&kept), 1);
+}
+
+#[test]
+fn s4_14_an_embedder_ends_buffers_with_a_reason_of_its_own() {
+    let x = host().create_buffer(8).unwrap();
+    let view = x.view(4, 4).unwrap();
+    let claim = x.claim_read().unwrap();
+    let refused = now(end(&x, "taken away")).unwrap_err();
+    assert_eq!((refused.misuse(), x.dead()), (Some(&Misuse::Busy), None));
+    drop(claim);
+    now(end(&view, "taken away")).unwrap();
+    for buffer in [&x, &view] {
+        assert_eq!(buffer.dead().as_deref(), Some("taken away"));
+    }
+    let again = now(end(&x, "again")).unwrap_err();
+    assert_eq!(again.misuse(), Some(&Misuse::Dead { why: "taken away".into() }));
+    assert_eq!(x.dead().as_deref(), Some("taken away"));
 }
 
 #[test]

@@ -116,6 +116,32 @@ test(
 );
 
 test(
+  "s8_8_work_with_lent_and_wrapped_buffers_is_on_the_queue_when_the_call_returns",
+  async ({ gpu }) => {
+    const device = gpu.gpu;
+    const usage = GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST | GPUBufferUsage.STORAGE;
+    const [foreign, seen] = [0, 1].map(() => device.createBuffer({ size: 16, usage }));
+    const [x, w] = [await gpu.createBuffer(16), gpu.wrapGpu(foreign)];
+    const lent = x.lend();
+    for (const [of, from] of [[x, lent.buffer], [w, foreign]]) {
+      const calls = [() => of.fill(5), () => of.blitFrom(new Uint8Array(16).fill(6))];
+      for (const [at, call] of calls.entries()) {
+        const pending = call();
+        // The page's own commands, at once.
+        const encoder = device.createCommandEncoder();
+        encoder.copyBufferToBuffer(from, 0, seen, 0, 16);
+        device.queue.submit([encoder.finish()]);
+        equal((await gpu.wrapGpu(seen).toArray(Uint8Array))[15], 5 + at, `${of === x ? "lent" : "wrapped"}, call ${at}`);
+        await pending;
+      }
+    }
+    for (const buffer of [foreign, seen]) buffer.destroy();
+    x.free();
+  },
+  needs,
+);
+
+test(
   "s7_6_a_small_copy_given_up_leaves_the_others_of_its_half_right",
   async ({ gpu, rig }) => {
     const x = await gpu.createBuffer(64 * KIB);

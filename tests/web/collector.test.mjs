@@ -104,6 +104,26 @@ test(
   gc,
 );
 
+test(
+  "s13_4_a_handle_made_beside_ones_that_were_disposed_is_found",
+  async (world) => {
+    const m = world.rig.memory("beside disposed ones");
+    forgetBeside(m);
+    await collected(world, () => live(m) <= world.stray * 64 * KIB, "what was forgotten came back");
+    await m.close();
+  },
+  gc,
+);
+
+/** Makes buffers in one turn, of which it disposes every second and forgets the rest. */
+function forgetBeside(device) {
+  for (let i = 0; i < 64; i += 1) {
+    device.createBufferNow(64 * KIB);
+    device.createBufferNow(64 * KIB).dispose();
+  }
+  equal(live(device), 64 * 64 * KIB);
+}
+
 async function disposeAll(device) {
   const buffers = [];
   for (let i = 0; i < 64; i += 1) buffers.push(await device.createBuffer(4 * KIB));

@@ -78,6 +78,28 @@ test("s13_8_an_array_taken_away_while_it_is_filled_is_misuse_and_harms_nothing",
   await m.close();
 });
 
+test("s13_8_a_blit_has_taken_the_data_when_it_returns", async ({ rig, gpu }) => {
+  const m = rig.memory("taken at once");
+  for (const device of [rig.host, m, ...(gpu ? [gpu] : [])]) {
+    // Whole words, small and large, and others.
+    for (const [size, offset] of [[4 * KIB, 4], [5, 3], [5 * KIB + 1, 3], [5 * MIB, 0], [5 * MIB + 1, 3]]) {
+      // Several at once, so that some wait for what the others pass through.
+      const buffers = [];
+      for (let i = 0; i < 3; i += 1) buffers.push(await device.createBuffer(size + offset));
+      const data = new Uint8Array(size);
+      const pending = buffers.map((x, i) => x.blitFrom(data.fill(i + 1), { offset }));
+      data.fill(9);
+      await Promise.all(pending);
+      for (const [i, x] of buffers.entries()) {
+        const found = await x.toArray(Uint8Array, { offset });
+        equal(found.findIndex((byte) => byte !== i + 1), -1, `the first wrong byte of ${size} on ${device.name}`);
+        x.free();
+      }
+    }
+  }
+  await m.close();
+});
+
 test("s0_2_an_array_that_is_detached_already_is_misuse", async ({ rig }) => {
   const x = await rig.host.createBuffer(8);
   const out = await x.export();

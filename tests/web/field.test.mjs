@@ -198,6 +198,48 @@ test("s6_2_a_read_begun_in_a_read_nests_and_one_begun_in_a_write_is_busy", async
   equal(await x.toArray(Uint8Array), [1, 2, 3, 4]);
 });
 
+test("s13_7_memory_whose_bytes_were_transferred_away_comes_again_whole", async ({ rig }) => {
+  const m = rig.memory("transferred");
+  const transfer = (bytes) => void structuredClone(bytes.buffer, { transfer: [bytes.buffer] });
+  const ways = {
+    "in a scope": (x) => x.read(transfer),
+    "in a scope under a claim": async (x) => {
+      const claim = x.claimRead();
+      await x.read(transfer);
+      claim.release();
+    },
+    "of an export": async (x) => {
+      const out = await x.export();
+      transfer(out.bytes);
+      out.dispose();
+    },
+  };
+  for (const device of [rig.host, m]) {
+    for (const [way, take] of Object.entries(ways)) {
+      for (const size of [8, 256 * KIB]) {
+        const what = `${size} bytes of ${device.name}, taken ${way}`;
+        device.freeCache();
+        const [x, { held }] = [await device.createBuffer(size), device];
+        const view = x.view(4);
+        await take(x);
+        for (const gone of [x, view]) {
+          const { message } = await fails(() => gone.fill(1), "Misuse", "Dead");
+          holds(message.includes("transferred"), `${what}: ${message}`);
+        }
+        for (const gone of [x, view]) gone.dispose();
+        for (let i = 0; i < 2; i += 1) {
+          const again = await device.createBuffer(size);
+          equal([again.state, again.size, device.held <= held], ["live", size, true], what);
+          await again.fill(7);
+          equal((await again.read((bytes) => bytes.every((byte) => byte === 7))), true, what);
+          again.dispose();
+        }
+      }
+    }
+  }
+  await m.close();
+});
+
 test("s13_7_a_read_begun_in_a_scope_that_transfers_the_bytes_away_finds_them_dead", async ({ rig }) => {
   const x = await rig.host.createBuffer(4);
   await x.fill(8);

@@ -90,6 +90,25 @@ for (const [name, hasReason] of [["whose_reason_is_awaited", true], ["without_a_
 }
 
 test(
+  "s8_8_a_wait_hears_of_a_verdict_that_comes_later_than_the_end_of_the_work",
+  async ({ adopted }) => {
+    const { gpu, device } = await adopted();
+    const { popErrorScope } = device;
+    device.popErrorScope = async () => {
+      const found = await popErrorScope.call(device);
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      return found;
+    };
+    const x = await gpu.createBuffer(16);
+    const wrong = gpu.submit({ writes: [x] }, ({ encoder }) => void encoder.finish());
+    await fails(() => gpu.wait(wrong), "Misuse", "Rejected");
+    equal([gpu.reached >= wrong.value, await x.fill(1)], [true, undefined]);
+    await gpu.close();
+  },
+  needs,
+);
+
+test(
   "s13_13_a_clock_that_jumps_loses_no_device",
   async (world) => {
     const { gpu, h, x } = await fifthRow(world);

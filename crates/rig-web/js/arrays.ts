@@ -77,6 +77,17 @@ export class Arrays {
     return entry !== undefined && entry.bytes.byteLength !== entry.length;
   }
 
+  /** Names what the program did to an array that is gone. */
+  whyGone(array: number): string {
+    return this.#entry(array).wrapped ? "detached" : "transferred";
+  }
+
+  /** Gives an array that is gone zeroed bytes. */
+  renew(array: number): void {
+    const entry = this.#entry(array);
+    entry.bytes = new Uint8Array(entry.length);
+  }
+
   /**
    * Gives `f` part of an array for its synchronous run. Afterwards no view of it is left: the bytes
    * move to a new array, unless they are the program's own, exported, or an outer scope goes on.

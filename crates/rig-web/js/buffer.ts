@@ -2,7 +2,7 @@
 
 import { type Device, indexOf, type Point } from "./device.js";
 import { arrayOf, bytesOf, callable, instance, integer, options } from "./check.js";
-import { dead, misuse, unsupported } from "./error.js";
+import { dead, misuse, outOfRoom, unsupported } from "./error.js";
 import { Export } from "./export.js";
 import { Usage } from "./flags.js";
 import type { Exports, Instance } from "./instance.js";
@@ -291,7 +291,19 @@ export class Buffer {
 
   /** @internal Fails if the program took the bytes away while a call ran. */
   checkThere(call: string): void {
-    if (this.#isGone()) throw dead(call, "detached");
+    if (this.#isGone()) throw dead(call, this.#made.instance.arrays.whyGone(this.#array));
+  }
+
+  /** @internal Gives new bytes to memory that comes again after a program took its bytes away. */
+  renew(): this {
+    if (!this.#isGone()) return this;
+    try {
+      this.#made.instance.arrays.renew(this.#array);
+      return this;
+    } catch {
+      this.dispose();
+      throw outOfRoom(this.size);
+    }
   }
 
   /** @internal Returns the buffer that its memory was taken over by. */
@@ -336,7 +348,7 @@ export class Buffer {
     const [array, offset, length] = JSON.parse(rig.answer) as [number, number, number];
     let value: R;
     try {
-      if (array !== 0 && rig.arrays.isGone(array)) throw dead(call, "detached");
+      if (array !== 0 && rig.arrays.isGone(array)) throw dead(call, rig.arrays.whyGone(array));
       value = array === 0 ? f(new Uint8Array(0)) : rig.arrays.scope(array, offset, length, f);
     } finally {
       rig.dropKept(access);
@@ -353,7 +365,7 @@ export class Buffer {
   /** Ends the buffers of memory whose bytes the program took away. */
   #lose(own: number): void {
     try {
-      this.#made.instance.call((e) => e.free(own));
+      this.#made.instance.call((e) => e.lose(own));
     } catch {
       // Dead already, or kept by what says so itself.
     }

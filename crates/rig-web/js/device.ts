@@ -411,7 +411,8 @@ export class Device extends EventTarget {
 
   #made(number: number, size: number, label: string, foreign?: GPUBuffer): Buffer {
     const { instance } = this.#opened;
-    return new Buffer({ instance, device: this, number, size, offset: 0, label, counted: foreign ? 0 : size, foreign });
+    const made = { instance, device: this, number, size, offset: 0, label, counted: foreign ? 0 : size, foreign };
+    return new Buffer(made).renew();
   }
 
   /** Checks and encodes a submission. */

@@ -36,6 +36,7 @@ export interface Exports {
   drop_kept(kept: number): void;
   array_of(buffer: number): number;
   free(buffer: number): number;
+  lose(buffer: number): number;
   is_dead(buffer: number): number;
   again(buffer: number): number;
   region_of(buffer: number): number;

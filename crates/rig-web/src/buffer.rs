@@ -55,6 +55,13 @@ extern "C" fn free(buffer: f64) -> f64 {
     now("free", async move { buffer.free_async().await }, |()| 0.0)
 }
 
+/// Ends all buffers of memory whose bytes the page took away.
+#[unsafe(no_mangle)]
+extern "C" fn lose(buffer: f64) -> f64 {
+    let buffer = buffer_of(buffer);
+    now("free", async move { embed::end(&buffer, "transferred").await }, |()| 0.0)
+}
+
 /// Makes another handle of a buffer.
 #[unsafe(no_mangle)]
 extern "C" fn again(buffer: f64) -> f64 {

@@ -103,6 +103,22 @@ pub fn wrap_region(device: &Device, region: Region, len: u64) -> Result<Buffer> 
     Ok(Buffer::whole(Ref::new(record), len))
 }
 
+/// Ends all buffers of an allocation like [`Buffer::free_async`], but dead with `why`.
+///
+/// # Errors
+///
+/// Those of [`Buffer::free_async`].
+pub async fn end(buffer: &Buffer, why: &str) -> Result<()> {
+    buffer.check_live("free")?;
+    let record = buffer.at.record();
+    record.extra.lock().why = Some(Arc::from(why));
+    let ended = buffer.free_async().await;
+    if ended.is_err() {
+        record.extra.lock().why = None;
+    }
+    ended
+}
+
 /// Returns the region by which a buffer's device names its bytes, for the commands of a submission
 /// that names the buffer.
 ///
