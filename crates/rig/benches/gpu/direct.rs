@@ -7,8 +7,9 @@ use crate::size;
 use crate::staged::{bytes, copies, host};
 use rig::{Buffer, Device};
 
-/// P10: by the GPU, through a borrow of the host's own pages.
-pub(crate) fn through_borrow(gpu: &Device, len: usize) {
+/// P10: by the GPU, through a borrow of the host's own pages; also beside what bounds it, a copy
+/// that wgpu submits and waits for.
+pub(crate) fn through_borrow(gpu: &Device, raw: &Raw, len: usize) {
     let (src, dst) = (host(len), gpu.create_buffer(len as u64).expect("there is room"));
     let Some(borrow) = src.borrow(gpu).expect("the device is well") else {
         println!("no row for a borrow of {}: the GPU maps no host memory", size(len));
@@ -17,9 +18,11 @@ pub(crate) fn through_borrow(gpu: &Device, len: usize) {
     let staged = rig::host().stats().staging_bytes;
     let rig = copies(&borrow, &dst);
     assert!(bytes(&dst) == pattern(len), "the bytes arrived");
-    let times = race(&mut [rig, memcpy(len)]);
+    let times = race(&mut [rig, memcpy(len), raw.copy(len)]);
     assert!(rig::host().stats().staging_bytes <= staged.max(16 << 20), "the copies staged nothing");
-    share(format!("through a borrow, {}", size(len)), &times[0], ("memcpy", &times[1]));
+    let what = |beside: &str| format!("through a borrow, {}{beside}", size(len));
+    share(what(""), &times[0], ("memcpy", &times[1]));
+    share(what(", over a copy by wgpu alone"), &times[0], ("copy, submit, wait", &times[2]));
 }
 
 /// P10: by the host, into memory of a GPU that it addresses.

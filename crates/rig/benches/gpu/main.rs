@@ -57,7 +57,7 @@ fn main() {
     staged::held(&gpu);
     title("Copies without staging", &gpu);
     for len in sizes() {
-        direct::through_borrow(&gpu, len);
+        direct::through_borrow(&gpu, &raw, len);
         mapped.iter().for_each(|mapped| direct::mapped(mapped, &Raw::of(mapped), len));
     }
     title("Odd offsets, against aligned ones", &gpu);

@@ -41,6 +41,14 @@ impl Raw {
         self.wait(self.queue.submit([encoder.finish()]));
     }
 
+    /// Copies between two buffers of the GPU, again and again.
+    pub(crate) fn copy(&self, len: usize) -> Side<'static> {
+        let (raw, src, dst) = (self.clone(), self.plain(len), self.plain(len));
+        self.queue.write_buffer(&src, 0, &pattern(len));
+        let run = move || raw.run(|to| to.copy_buffer_to_buffer(&src, 0, &dst, 0, len as u64));
+        side(run)
+    }
+
     /// Waits for a submission.
     pub(crate) fn wait(&self, index: wgpu::SubmissionIndex) {
         let wait = PollType::Wait { submission_index: Some(index), timeout: None };

@@ -21,7 +21,7 @@ pub(crate) fn alone(gpu: &Device, raw: &Raw) {
         let point = work.submit(&[], &[]).expect("the device is well");
         point.wait().expect("the device is well");
     });
-    let times = race(&mut [rig, by_hand(raw)]);
+    let times = race(&mut [rig, raw.copy(LEN)]);
     let what = "an encoder, submitted and waited for".into();
     let floor = ("wgpu by hand", &times[1]);
     Row::print_ratio("P7", what, Goal::AtMost(1.01), &times[0], floor);
@@ -41,18 +41,11 @@ pub(crate) fn batched(gpu: &Device) {
         }
         start.elapsed()
     });
-    let times = race(&mut [rig, by_hand(&Raw::of(gpu))]);
+    let times = race(&mut [rig, Raw::of(gpu).copy(LEN)]);
     let figure = times[1].least() / times[0].least();
     let what = format!("wgpu by hand over a value of {BATCH} that are submitted together");
     let (goal, floor) = (Goal::AtLeast(8.0), Some(("wgpu by hand", &times[1])));
     Row { number: "P7", what, unit: "x", figure, goal, rig: Some(&times[0]), floor }.print();
-}
-
-fn by_hand(raw: &Raw) -> Side<'static> {
-    let (raw, src, dst) = (raw.clone(), raw.plain(LEN), raw.plain(LEN));
-    side(move || {
-        raw.run(|encoder| encoder.copy_buffer_to_buffer(&src, 0, &dst, 0, LEN as u64));
-    })
 }
 
 /// Makes two buffers, of which the first has bytes.
