@@ -45,8 +45,11 @@ impl Raw {
     pub(crate) fn copy(&self, len: usize) -> Side<'static> {
         let (raw, src, dst) = (self.clone(), self.plain(len), self.plain(len));
         self.queue.write_buffer(&src, 0, &pattern(len));
-        let run = move || raw.run(|to| to.copy_buffer_to_buffer(&src, 0, &dst, 0, len as u64));
-        side(run)
+        let copy = move || {
+            raw.run(|encoder| encoder.copy_buffer_to_buffer(&src, 0, &dst, 0, len as u64));
+            dst.clone()
+        };
+        self.checked(copy)
     }
 
     /// Waits for a submission.
