@@ -116,11 +116,12 @@ pub(crate) async fn claim_host(call: &'static str, sides: &[Side<'_>]) -> Outcom
 }
 
 /// Moves bytes from one allocation to another, about which nothing was found to be waited for, if
-/// the host always addresses both and that is still so under its claims; answers whether it did.
+/// the host addresses both, or has them mapped, and that is still so under its claims; answers
+/// whether it did.
 pub(crate) fn move_now(call: &'static str, src: &Buffer, dst: &Buffer) -> Outcome<bool> {
-    let (Some(from), Some(into)) = (src.at.bytes, dst.at.bytes) else { return Ok(false) };
+    let addressed = |at: &Allocation| at.bytes.is_some() || at.is_mapped_access();
     // Claims of one call never refuse each other, so one memory needs one claim.
-    if src.same_memory(dst) {
+    if !addressed(&src.at) || !addressed(&dst.at) || src.same_memory(dst) {
         return Ok(false);
     }
     let sides =
@@ -130,9 +131,20 @@ pub(crate) fn move_now(call: &'static str, src: &Buffer, dst: &Buffer) -> Outcom
     if !is_clear(&sides.map(Some))? {
         return Ok(false);
     }
-    let (from, into) = (from.range(src.offset(), src.len()), into.range(dst.offset(), dst.len()));
+    let (Poll::Ready(from), Poll::Ready(into)) = (bytes_now(src)?, bytes_now(dst)?) else {
+        return Ok(false);
+    };
     from.copy_to(into);
     Ok(true)
+}
+
+/// Returns a buffer's bytes if they are mapped, or need no map. The caller has its claim.
+fn bytes_now(buffer: &Buffer) -> Outcome<Poll<HostBytes>> {
+    let all = match buffer.at.bytes {
+        Some(bytes) => Poll::Ready(bytes),
+        None => poll_map(&buffer.at, Access::Write)?,
+    };
+    Ok(all.map(|bytes| bytes.range(buffer.offset(), buffer.len())))
 }
 
 /// The claim of a side whose bytes move at once, released on drop.
@@ -251,18 +263,16 @@ fn ask_map(
 /// Returns part of a claimed buffer's bytes, for the host.
 pub(crate) fn part_bytes(buffer: &Buffer, offset: u64, len: u64) -> Outcome<HostBytes> {
     let at = &buffer.at;
-    let bytes = match at.bytes {
-        Some(bytes) => bytes,
-        None if at.is_mapped_access() => match poll_map(at, Access::Write)? {
-            Poll::Ready(bytes) => bytes,
-            Poll::Pending => {
-                let why = Fault::new("the driver ended a map beside an access");
-                return Err(life::fault(&at.owner, &why));
-            }
-        },
-        None => return Ok(HostBytes::empty()),
-    };
-    Ok(bytes.range(buffer.offset() + offset, len))
+    if at.bytes.is_none() && !at.is_mapped_access() {
+        return Ok(HostBytes::empty());
+    }
+    match bytes_now(buffer)? {
+        Poll::Ready(bytes) => Ok(bytes.range(offset, len)),
+        Poll::Pending => {
+            let why = Fault::new("the driver ended a map beside an access");
+            Err(life::fault(&at.owner, &why))
+        }
+    }
 }
 
 impl Buffer {
