@@ -204,14 +204,11 @@ export class Gpu {
     return 0;
   }
 
+  /** Answers the array of what was asked to be mapped, 0 while it is not there; -1 where nothing was. */
   mapped(number: number): number {
     const way = this.#buffers.get(number)?.asked;
-    if (!way) return Verdict.Refused;
-    return way.ask() ? Verdict.There : Verdict.Pending;
-  }
-
-  range(number: number): number {
-    return this.#buffers.get(number)!.asked!.range();
+    if (!way) return -1;
+    return way.ask() ? way.range() : 0;
   }
 
   copy(src: number, srcAt: number, dst: number, dstAt: number, length: number): void {

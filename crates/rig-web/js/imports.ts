@@ -23,7 +23,6 @@ export function gpuImports(
     gpu_free: (gpu: number, buffer: number) => gpus.get(gpu)?.free(buffer),
     gpu_map: (gpu: number, buffer: number, isWrite: number) => of(gpu).map(buffer, isWrite !== 0),
     gpu_mapped: (gpu: number, buffer: number) => of(gpu).mapped(buffer),
-    gpu_range: (gpu: number, buffer: number) => of(gpu).range(buffer),
     gpu_copy: (gpu: number, src: number, srcAt: number, dst: number, dstAt: number, length: number) =>
       of(gpu).copy(src, srcAt, dst, dstAt, length),
     gpu_fill: (gpu: number, dst: number, at: number, length: number, byte: number) =>

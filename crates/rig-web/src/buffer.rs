@@ -100,9 +100,7 @@ extern "C" fn stamps(buffer: f64) {
 /// Returns the value of a buffer's last write, if its own device wrote last; else 0.
 #[unsafe(no_mangle)]
 extern "C" fn write_of(buffer: f64) -> f64 {
-    let buffer = buffer_of(buffer);
-    let own = |point: &Point| point.device_id() == buffer.device().id();
-    buffer.stamps().write.filter(own).map_or(0.0, |point| point.value() as f64)
+    embed::own_write(&buffer_of(buffer)).map_or(0.0, |value| value as f64)
 }
 
 /// Makes a view.

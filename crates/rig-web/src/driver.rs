@@ -196,12 +196,11 @@ impl Driver for Web {
                 self.keep(waker);
                 Poll::Pending
             }
-            1 => {
-                let array = page::gpu_range(self.gpu, number(region));
+            u32::MAX => Poll::Ready(Err(Fault::new("only transfer memory is mapped"))),
+            array => {
                 let at = InArray { array, offset: 0 };
                 Poll::Ready(Ok(HostBytes::in_array(at, page::array_len(array) as u64)))
             }
-            _ => Poll::Ready(Err(Fault::new("a map failed"))),
         }
     }
 

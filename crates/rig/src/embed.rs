@@ -249,6 +249,12 @@ pub fn exported(export: &Export, what: Use) -> Result<HostBytes> {
     Ok(export.place(call, what.into())?)
 }
 
+/// Returns the value of a buffer's last write, if its own device wrote last.
+pub fn own_write(buffer: &Buffer) -> Option<u64> {
+    let own = |point: &Point| point.device_id() == buffer.device_owner().id;
+    buffer.at.stamps.write().filter(own).map(Point::value)
+}
+
 /// Returns where the host finds the bytes of a buffer; none where it does not.
 pub fn place(buffer: &Buffer) -> Option<HostBytes> {
     let at = buffer.at.bytes?;

@@ -152,12 +152,13 @@ impl Part {
         f: impl Fn(HostBytes, HostBytes),
     ) -> Outcome<()> {
         loop {
-            self.bytes(access).await?;
-            let _held = claim_host("copy", &[side]).await?;
+            let held = claim_host("copy", &[side]).await?;
             if let Poll::Ready(bytes) = self.mapped(access)? {
                 f(bytes.range(self.offset, self.len), part_bytes(side.buffer, 0, self.len)?);
                 return Ok(());
             }
+            drop(held);
+            self.bytes(access).await?;
         }
     }
 }
