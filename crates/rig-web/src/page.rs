@@ -36,8 +36,8 @@ unsafe extern "C" {
     pub(crate) safe fn gpu_verdict(gpu: u32, buffer: f64) -> u32;
     pub(crate) safe fn gpu_free(gpu: u32, buffer: f64);
     pub(crate) safe fn gpu_map(gpu: u32, buffer: f64, write: u32) -> u32;
-    /// Answers the array of what was asked to be mapped, 0 while it is not there; the greatest number
-    /// where nothing was.
+    /// Answers the array of what was asked to be mapped, 0 while it is not there; the greatest
+    /// number where nothing was.
     pub(crate) safe fn gpu_mapped(gpu: u32, buffer: f64) -> u32;
     pub(crate) safe fn gpu_copy(gpu: u32, src: f64, src_at: f64, dst: f64, dst_at: f64, len: f64);
     pub(crate) safe fn gpu_fill(gpu: u32, dst: f64, dst_at: f64, len: f64, byte: u32);
