@@ -14,7 +14,7 @@ pub(crate) use crate::hand::touch::{Fixed, INLINE, Touch, Use, merge};
 use crate::allocation::owner::{Owner, Release};
 use crate::allocation::{Allocation, Memory};
 use crate::claim::{Answer, Marking, Pass};
-use crate::driver::{HandOver, Room, Work};
+use crate::driver::{HandOver, Producer, Room, Work};
 use crate::entry;
 use crate::error::{Failed, Misuse, Outcome};
 use crate::hand::producers::Producers;
@@ -97,7 +97,15 @@ pub(crate) async fn hand_over<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> O
         let foreign = gather(owner, job)?;
         let queued = wait_or_queue(owner, &foreign).await?;
         let turn = owner.turn.take().await;
-        match in_turn(owner, job, &queued, turn)? {
+        let step = match Producers::of(&queued) {
+            Some(producers) => in_turn(owner, job, &queued, &producers.named(), turn)?,
+            // Lost meanwhile, a producer's point is no longer what was gathered.
+            None => {
+                drop(turn);
+                Step::Grew
+            }
+        };
+        match step {
             Step::Done(point) => return end(owner, job, &queued, point, begun),
             Step::Conflict(touch) => {
                 let allocation = touch.at();
@@ -123,10 +131,9 @@ pub(crate) fn hand_over_now<T: Use>(
 ) -> Outcome<Option<Point>> {
     let begun = profile::begin();
     check_wrapped(owner, job)?;
-    let queued = Points::new();
     let Some(turn) = owner.turn.try_take() else { return Ok(None) };
-    match in_turn(owner, job, &queued, turn)? {
-        Step::Done(point) => end(owner, job, &queued, point, begun).map(Some),
+    match in_turn(owner, job, &[], &[], turn)? {
+        Step::Done(point) => end(owner, job, &[], point, begun).map(Some),
         _ => Ok(None),
     }
 }
@@ -165,11 +172,10 @@ enum Step<'a, T> {
 fn in_turn<'a, T: Use>(
     owner: &'a Arc<Owner>,
     job: &Job<'a, T>,
-    queued: &Points,
+    queued: &[Point],
+    producers: &[Producer<'_>],
     turn: Taken<'_>,
 ) -> Outcome<Step<'a, T>> {
-    // Lost meanwhile, a producer's point is no longer what was gathered.
-    let Some(producers) = Producers::of(queued) else { return Ok(Step::Grew) };
     let held = match Held::take(owner, job)? {
         Ok(held) => held,
         Err(conflict) => return Ok(Step::Conflict(conflict)),
@@ -185,17 +191,20 @@ fn in_turn<'a, T: Use>(
         Room::Never => return Misuse::TooLarge.of(job.call),
         Room::Later => return Ok(Step::Full { next }),
     }
-    let step = offer(owner, job, queued, &producers)?;
+    let step = offer(owner, job, queued, producers)?;
     // Whoever is woken may do anything: the call is over by then.
-    drop((call, held, turn));
+    drop(call);
+    drop(held);
+    drop(turn);
     Ok(step)
 }
 
 /// Does what follows a turn that handed the work over.
+#[inline]
 fn end<T>(
     owner: &Arc<Owner>,
     job: &Job<'_, T>,
-    queued: &Points,
+    queued: &[Point],
     point: Point,
     begun: Option<u64>,
 ) -> Outcome<Point> {
@@ -217,8 +226,8 @@ fn end<T>(
 fn offer<'a, T: Use>(
     owner: &Arc<Owner>,
     job: &Job<'_, T>,
-    queued: &Points,
-    producers: &Producers,
+    queued: &[Point],
+    producers: &[Producer<'_>],
 ) -> Outcome<Step<'a, T>> {
     let value = owner.track.submitted() + 1;
     if value > VALUE_MAX {
@@ -230,8 +239,7 @@ fn offer<'a, T: Use>(
             owner.driver.end_access(touch.at().region);
         }
     }
-    let answer =
-        entry::inside("a launch", || owner.driver.hand_over(value, &job.work, &producers.named()));
+    let answer = entry::inside("a launch", || owner.driver.hand_over(value, &job.work, producers));
     let fault = match answer {
         HandOver::Rejected(why) => return Misuse::Rejected { why }.of(job.call),
         HandOver::Refused { asked_bytes } => return Ok(Step::Refused { asked_bytes }),
@@ -240,9 +248,7 @@ fn offer<'a, T: Use>(
     };
     owner.track.assign(value);
     let point = Point::new(owner.id, value);
-    for touch in job.touches {
-        touch.at().stamps.raise(point, touch.access());
-    }
+    raise(job.touches, point);
     if !queued.is_empty() || !job.releases.is_empty() {
         let mut ends = owner.ends.lock();
         let reached = owner.track.reached();
@@ -262,10 +268,18 @@ fn offer<'a, T: Use>(
     fault.map_or(Ok(Step::Done(point)), |fault| Err(life::fault(owner, &fault)))
 }
 
+/// Raises the stamps of all that work uses. Apart, so that the loop keeps its words in registers.
+#[inline(never)]
+fn raise<T: Use>(touches: &[T], point: Point) {
+    for touch in touches {
+        touch.at().stamps.raise(point, touch.access());
+    }
+}
+
 /// Takes the device along if a producer that its queue waits for was lost meanwhile, and the value
 /// has not run (S8.7).
 #[inline]
-fn follow_losses(owner: &Arc<Owner>, queued: &Points, value: u64) -> Outcome<()> {
+fn follow_losses(owner: &Arc<Owner>, queued: &[Point], value: u64) -> Outcome<()> {
     for point in queued {
         if matches!(point.fate(), Fate::Undone | Fate::Dropped) {
             life::look(owner);
@@ -339,7 +353,7 @@ fn understands(owner: &Arc<Owner>, producer: &Arc<Owner>) -> Outcome<bool> {
     Ok(other.is_ok_and(|other| call.driver().understands(&**other.driver())))
 }
 
-fn is_covered(now: &Points, queued: &Points) -> bool {
+fn is_covered(now: &[Point], queued: &[Point]) -> bool {
     now.iter().all(|point| {
         queued.iter().any(|known| known.device_id() == point.device_id() && *known >= *point)
     })
