@@ -490,5 +490,5 @@ function callSite(): string {
   const frames = (new Error().stack ?? "").split("\n").filter((line) => /:\d+:\d+/.test(line));
   // This function and its caller, the call, which WebKit names twice where it is async, and who made it.
   const isTwice = frames[3]?.includes("createBuffer@");
-  return (frames[isTwice ? 4 : 3] ?? "").trim().replace(/^at /, "");
+  return (frames[isTwice ? 4 : 3] ?? "").trim().replace(/^at /, "") || "an unknown place";
 }

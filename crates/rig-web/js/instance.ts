@@ -94,7 +94,6 @@ export class Instance {
   answer = "";
   #exports!: Exports;
   #error = "";
-  #trap = "";
   #dead: RigError | null = null;
   #nextTicket = 1;
   #nextGpu = 1;
@@ -324,7 +323,7 @@ export class Instance {
 
   /** Ends the instance after a trap: every promise is rejected, and every later call fails. */
   #end(e: unknown): RigError {
-    const why = `internal error: ${this.#trap || String(e)}`;
+    const why = `internal error: ${String(e)}`;
     const error = lost("rig", why);
     this.#dead = error;
     clearTimeout(this.#timer);
@@ -389,9 +388,6 @@ export class Instance {
       },
       answer_error: (text: number, length: number) => {
         this.#error = this.#text(text, length);
-      },
-      trapped: (text: number, length: number) => {
-        this.#trap = this.#text(text, length);
       },
       collect: (round: number, turn: number) => (this.#pressure.take(round, turn) ? 1 : 0),
       ...gpuImports(this.gpus, (into) => (bytes) => this.#bytes(into, bytes.length).set(bytes)),

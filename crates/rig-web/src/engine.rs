@@ -14,7 +14,6 @@ use std::task::{Context, Poll, Waker};
 extern "C" fn start(managed_pool: u32, trace_pool: u32) {
     let flags = (managed_pool != 0, trace_pool != 0);
     embed::set_settings(Settings { managed_pool: flags.0, trace_pool: flags.1 });
-    std::panic::set_hook(Box::new(|panic| page::traps(&panic.to_string())));
     rig::set_clock(page::now_ns);
     rig::bytes::set_arrays(page::ARRAYS);
     embed::set_pressure(Engine);

@@ -24,7 +24,6 @@ unsafe extern "C" {
     fn settle_error(ticket: f64, text: *const u8, len: usize);
     fn answer(text: *const u8, len: usize);
     fn answer_error(text: *const u8, len: usize);
-    fn trapped(text: *const u8, len: usize);
     safe fn collect(round: u32, turn: u32) -> u32;
 
     /// Answers the length of a text of a GPU device that `gpu_text_into` then copies.
@@ -124,12 +123,6 @@ pub(crate) fn answered(text: &str) {
 pub(crate) fn failed(error: &str) {
     // SAFETY: as in `settled`.
     unsafe { answer_error(error.as_ptr(), error.len()) }
-}
-
-/// Tells what the trap that follows is about.
-pub(crate) fn traps(why: &str) {
-    // SAFETY: as in `settled`.
-    unsafe { trapped(why.as_ptr(), why.len()) }
 }
 
 /// Starts a turn of the engine's collector; answers whether another may help.

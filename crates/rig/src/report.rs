@@ -3,8 +3,10 @@
 //! Everything here is a copy of numbers as they stood at one moment. It keeps no buffer alive,
 //! takes no lock and calls nothing, so any thread may hold it, and all of it serializes.
 
+mod quoted;
 mod stats;
 
+pub(crate) use crate::report::quoted::Quoted;
 pub(crate) use crate::report::stats::{Counters, Served};
 pub use crate::report::stats::{DeviceStats, Stats, Usage, time_line};
 
@@ -198,7 +200,7 @@ impl Display for Report {
             let (size, count) = (Size(total.bytes), Count(total.count, "allocation"));
             match &*total.label {
                 "" => write!(f, "\n  {size} in {count} without a label")?,
-                label => write!(f, "\n  {size} in {count} labelled {label:?}")?,
+                label => write!(f, "\n  {size} in {count} labelled {}", Quoted(label))?,
             }
         }
         if !self.sites.is_empty() {

@@ -19,6 +19,7 @@ mod packages;
 #[path = "../../../tests/tidy/rows.rs"]
 mod rows;
 mod setup;
+mod shrink;
 mod step;
 mod targets;
 mod tests;

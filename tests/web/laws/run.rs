@@ -12,6 +12,7 @@ use std::sync::Arc;
 unsafe extern "C" {
     /// Lets a turn of the event loop pass; the page suspends this half for it.
     safe fn turn();
+    fn trapped(text: *const u8, len: usize);
 }
 
 thread_local! {
@@ -22,9 +23,15 @@ thread_local! {
 /// Gets ready; the package's settings mean nothing here.
 #[unsafe(no_mangle)]
 extern "C" fn start(_: u32, _: u32) {
-    std::panic::set_hook(Box::new(|panic| page::traps(&panic.to_string())));
+    std::panic::set_hook(Box::new(|panic| tell(&panic.to_string())));
     rig::bytes::set_arrays(page::ARRAYS);
     let _ = TURN.set(|| turn());
+}
+
+/// Tells what the trap that follows is about.
+fn tell(why: &str) {
+    // SAFETY: the page copies the text before it answers.
+    unsafe { trapped(why.as_ptr(), why.len()) }
 }
 
 /// Answers the names of the laws, in one line.

@@ -5,6 +5,7 @@
 //! queue a thread of it, and what rig itself did another one. Plain functions for any thread.
 
 use crate::profile::{Event, Trace, What};
+use crate::report::Quoted;
 use crate::timeline::{DeviceId, track};
 use std::collections::BTreeSet;
 use std::fmt::{Display, Formatter};
@@ -54,7 +55,7 @@ fn name(
     (device, queue): (DeviceId, Option<u64>),
     name: &str,
 ) -> Result<()> {
-    let (pid, tid, name) = (device.index(), thread(queue), Json(name));
+    let (pid, tid, name) = (device.index(), thread(queue), Quoted(name));
     write!(out, "{{\"name\":\"{kind}\",\"ph\":\"M\",\"pid\":{pid},\"tid\":{tid}")?;
     write!(out, ",\"args\":{{\"name\":{name}}}}}")
 }
@@ -75,7 +76,7 @@ fn span(out: &mut impl Write, event: &Event) -> Result<()> {
 
 fn loss(out: &mut impl Write, event: &Event, why: &str) -> Result<()> {
     head(out, event, "i", "lost")?;
-    write!(out, ",\"cat\":\"loss\",\"s\":\"p\",\"args\":{{\"why\":{}}}}}", Json(why))
+    write!(out, ",\"cat\":\"loss\",\"s\":\"p\",\"args\":{{\"why\":{}}}}}", Quoted(why))
 }
 
 /// Writes a counter. Each has a name of its own: series of one name are drawn on top of each
@@ -87,7 +88,7 @@ fn counter(out: &mut impl Write, event: &Event, name: &str, bytes: u64) -> Resul
 
 fn head(out: &mut impl Write, event: &Event, phase: &str, name: &str) -> Result<()> {
     let (pid, tid, ts) = (event.device.index(), thread(event.queue), Us(event.at_ns));
-    write!(out, "{{\"name\":{},\"ph\":\"{phase}\",\"pid\":{pid}", Json(name))?;
+    write!(out, "{{\"name\":{},\"ph\":\"{phase}\",\"pid\":{pid}", Quoted(name))?;
     write!(out, ",\"tid\":{tid},\"ts\":{ts}")
 }
 
@@ -122,34 +123,11 @@ impl Display for Us {
     }
 }
 
-/// Text as a JSON string, in quotes.
-struct Json<'a>(&'a str);
-
-impl Display for Json<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        f.write_str("\"")?;
-        let mut rest = self.0;
-        while let Some(at) = rest.find(|c: char| c == '"' || c == '\\' || c < ' ') {
-            let (plain, special) = rest.split_at(at);
-            f.write_str(plain)?;
-            let (byte, after) = special.split_at(1);
-            match byte {
-                "\"" | "\\" => write!(f, "\\{byte}")?,
-                "\n" => f.write_str("\\n")?,
-                "\t" => f.write_str("\\t")?,
-                _ => write!(f, "\\u{:04x}", byte.as_bytes()[0])?,
-            }
-            rest = after;
-        }
-        f.write_str(rest)?;
-        f.write_str("\"")
-    }
-}
-
 #[cfg(all(test, not(rig_loom)))]
 mod tests {
     use crate::profile::chrome::Json;
     use crate::profile::{Event, Trace, What};
+    use crate::report::Quoted;
     use crate::timeline::{DeviceId, track};
 
     fn event(what: What, device: u16, at_ns: u64) -> Event {
@@ -224,17 +202,5 @@ mod tests {
         let (head, tail) = json.split_once('\n').unwrap();
         assert_eq!(head, r#"{"displayTimeUnit":"ns","traceEvents":["#);
         assert_eq!(tail, r#"],"otherData":{"left_out_count":0}}"#);
-    }
-
-    #[test]
-    fn s11_7_text_is_escaped_for_json() {
-        for (text, json) in [
-            ("", r#""""#),
-            ("plain, größe 🦀 \u{7f}\u{2028}", "\"plain, größe 🦀 \u{7f}\u{2028}\""),
-            ("\"\\/", r#""\"\\/""#),
-            ("a\nb\tc\rd\0e\u{1f}", r#""a\nb\tc\u000dd\u0000e\u001f""#),
-        ] {
-            assert_eq!(Json(text).to_string(), json);
-        }
     }
 }
