@@ -15,9 +15,7 @@ use crate::error::{Failed, Misuse, Outcome, Result};
 use crate::files::{read_file, write_file};
 use crate::hand::Touch;
 use crate::life;
-use crate::piece::{
-    Pace, Sink, Source, device_copy, file_to_file, note, staged_in, staged_out, staged_through,
-};
+use crate::piece::{Pace, Sink, Source, device_copy, file_to_file, note, staged_through};
 use crate::profile::{self, What};
 use crate::route::{Peer, Peers, Place, Route, Side, route};
 use crate::share::{shared_in, shared_out};
@@ -98,21 +96,20 @@ pub(crate) async fn copy_on(src: &Buffer, dst: &Buffer, pace: Pace) -> Result<()
 async fn run(route: Route, src: &Buffer, dst: &Buffer, pace: Pace) -> Outcome<()> {
     let len = src.len();
     match route {
-        Route::HostCopy => host_copy(src, dst).await,
+        Route::HostCopy | Route::FileRead | Route::FileWrite => by_host(route, src, dst).await,
         Route::Direct { by } => direct(by, src, dst).await,
-        Route::StagedIn { .. } => shared_in(&Source::Host(src, pace), dst).await,
-        Route::StagedOut { .. } => {
-            check_claim("copy", Claimed { buffer: dst, access: Access::Write })?;
-            shared_out(src, &mut Sink::Host(dst)).await
+        Route::StagedIn { .. } | Route::FileToDevice { .. } => {
+            let is_file = matches!(route, Route::FileToDevice { .. });
+            let source = if is_file { Source::File(src) } else { Source::Host(src, pace) };
+            shared_in(&source, dst).await
         }
-        Route::FileToDevice { .. } => staged_in(&Source::File(src), dst).await,
-        Route::DeviceToFile { .. } => {
+        Route::StagedOut { .. } | Route::DeviceToFile { .. } => {
             check_claim("copy", Claimed { buffer: dst, access: Access::Write })?;
-            staged_out(src, &mut Sink::File(dst)).await
+            let is_file = matches!(route, Route::DeviceToFile { .. });
+            let mut sink = if is_file { Sink::File(dst) } else { Sink::Host(dst) };
+            shared_out(src, &mut sink).await
         }
         Route::StagedThrough { .. } => staged_through(src, dst).await,
-        Route::FileRead => file_read(src, dst).await,
-        Route::FileWrite => file_write(src, dst).await,
         Route::FileToFile => file_to_file(src, dst, len).await,
         Route::WantsPeer { by } | Route::Unsupported { device: by } => {
             Err(Failed::unsupported(&track(by).name(), "this device runs no copies"))
@@ -158,14 +155,22 @@ fn side(buffer: &Buffer) -> Side {
     }
 }
 
-async fn host_copy(src: &Buffer, dst: &Buffer) -> Outcome<()> {
+/// The host moves all of it, under claims.
+async fn by_host(route: Route, src: &Buffer, dst: &Buffer) -> Outcome<()> {
     let sides = [
         Claimed { buffer: src, access: Access::Read },
         Claimed { buffer: dst, access: Access::Write },
     ];
     let _held = claim_host("copy", &sides).await?;
-    part_bytes(src, 0, src.len())?.copy_to(part_bytes(dst, 0, dst.len())?);
-    Ok(())
+    let bytes = |buffer: &Buffer| part_bytes(buffer, 0, buffer.len());
+    match route {
+        Route::FileRead => bytes(dst)?.with_mut(|into| read_file(src, 0, into)),
+        Route::FileWrite => bytes(src)?.with(|from| write_file(dst, 0, from)),
+        _ => {
+            bytes(src)?.copy_to(bytes(dst)?);
+            Ok(())
+        }
+    }
 }
 
 /// One device moves all of it, and is waited for.
@@ -201,22 +206,4 @@ fn mapped_region(device: &Arc<Owner>, buffer: &Buffer) -> Region {
         extra.maps.iter().find(|map| map.device.id == device.id).map(|map| map.region())
     };
     buffer.at.extra.if_made(find).flatten().unwrap_or(buffer.at.region)
-}
-
-async fn file_read(src: &Buffer, dst: &Buffer) -> Outcome<()> {
-    let sides = [
-        Claimed { buffer: src, access: Access::Read },
-        Claimed { buffer: dst, access: Access::Write },
-    ];
-    let _held = claim_host("copy", &sides).await?;
-    part_bytes(dst, 0, dst.len())?.with_mut(|into| read_file(src, 0, into))
-}
-
-async fn file_write(src: &Buffer, dst: &Buffer) -> Outcome<()> {
-    let sides = [
-        Claimed { buffer: src, access: Access::Read },
-        Claimed { buffer: dst, access: Access::Write },
-    ];
-    let _held = claim_host("copy", &sides).await?;
-    part_bytes(src, 0, src.len())?.with(|from| write_file(dst, 0, from))
 }

@@ -40,21 +40,20 @@ impl Source<'_> {
     /// Moves a piece into a half.
     async fn move_into(&self, offset: u64, into: HostBytes) -> Outcome<()> {
         let len = into.len_bytes();
+        let is_file = matches!(self, Self::File(_));
         match self {
             Self::Slice(from) => {
                 into.write_slice_near(piece(from, offset, len));
                 Ok(())
             }
-            Self::Host(buffer, _) => {
+            Self::Host(buffer, _) | Self::File(buffer) => {
                 let side = Claimed { buffer, access: Access::Read };
                 let _held = claim_host("copy", &[side]).await?;
+                if is_file {
+                    return into.with_mut(|into| read_file(buffer, offset, into));
+                }
                 part_bytes(buffer, offset, len)?.copy_near_to(into);
                 Ok(())
-            }
-            Self::File(buffer) => {
-                let side = Claimed { buffer, access: Access::Read };
-                let _held = claim_host("copy", &[side]).await?;
-                into.with_mut(|into| read_file(buffer, offset, into))
             }
         }
     }
@@ -76,21 +75,20 @@ impl Sink<'_> {
     /// Moves a piece out of a half.
     async fn move_from(&mut self, offset: u64, from: HostBytes) -> Outcome<()> {
         let len = from.len_bytes();
+        let is_file = matches!(self, Self::File(_));
         match self {
             Self::Slice(into) => {
                 from.read_slice(&mut into[offset as usize..(offset + len) as usize]);
                 Ok(())
             }
-            Self::Host(buffer) => {
+            Self::Host(buffer) | Self::File(buffer) => {
                 let side = Claimed { buffer, access: Access::Write };
                 let _held = claim_host("copy", &[side]).await?;
+                if is_file {
+                    return from.with(|from| write_file(buffer, offset, from));
+                }
                 from.copy_to(part_bytes(buffer, offset, len)?);
                 Ok(())
-            }
-            Self::File(buffer) => {
-                let side = Claimed { buffer, access: Access::Write };
-                let _held = claim_host("copy", &[side]).await?;
-                from.with(|from| write_file(buffer, offset, from))
             }
         }
     }
