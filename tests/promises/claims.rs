@@ -4,6 +4,7 @@ use crate::bench::{
     WATCHDOG, buffer_of, bytes_of, finish, host_buffer_of, lost, misuse, own_halves, pattern, poll,
 };
 use rig::driver::Addressed;
+use rig::embed;
 use rig::memory::{Call as Launched, function};
 use rig::{Buffer, Claims, Misuse, Prepared, Result, Use, copy, host, run};
 use rig_support::{Answer as Answered, Call, Known, Opened, Script};
@@ -347,7 +348,7 @@ fn s5_2_a_read_claim_raises_death_and_every_loss_that_is_not_done() {
 }
 
 #[test]
-fn s5_5_consume_waits_for_the_end_of_a_hand_over() {
+fn s5_5_consume_waits_for_the_end_of_a_hand_over_and_the_embedders_form_never_does() {
     let scene = Scene::new("s5.5 hand-over");
     let cell = scene.cell();
     let control = &scene.holder.control;
@@ -356,6 +357,8 @@ fn s5_5_consume_waits_for_the_end_of_a_hand_over() {
         std::thread::scope(|threads| {
             let submitting = threads.spawn(|| cell.holds[1].submit(&[], &[]));
             control.await_calls(Call::HandOver, 1);
+            let now = misuse(embed::consume_now(claims, &cell.h, "donated"));
+            assert!(matches!(now, Misuse::WouldWait { .. }));
             let consuming = threads.spawn(|| claims.consume(&cell.h, "donated"));
             assert!(cell.h.dead().is_none());
             control.open_calls(Call::HandOver);

@@ -224,7 +224,7 @@ extern "C" fn is_exclusive(claims: f64, buffer: f64) -> u32 {
 extern "C" fn consume(claims: f64, buffer: f64) -> f64 {
     let why = text();
     let taken = match claims_of(claims) {
-        Some(claims) => claims.consume(&buffer_of(buffer), &why),
+        Some(claims) => embed::consume_now(&claims, &buffer_of(buffer), &why),
         None => Err(misuse("consume", Misuse::ClaimsEnded)),
     };
     told(taken.map(enter))

@@ -9,6 +9,7 @@
 //! | `json` | plain data as text, with JavaScript's names |
 //! | `told` | answers and errors as the page gets them |
 //! | `named` | what the page names by number |
+//! | `heap` | the memory of this half |
 //! | `engine` | the instance: its start, its turns, the engine's collector |
 //! | `device`, `buffer`, `submit` | the free functions that the page calls |
 //!
@@ -24,6 +25,8 @@ mod device;
 mod driver;
 #[cfg(target_family = "wasm")]
 mod engine;
+#[cfg(target_family = "wasm")]
+mod heap;
 #[cfg(target_family = "wasm")]
 mod json;
 #[cfg(target_family = "wasm")]

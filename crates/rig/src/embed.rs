@@ -14,7 +14,7 @@ use crate::create::BufferBuilder;
 use crate::device::Device;
 use crate::driver::{Access, Native, Op, Part, Region, Work};
 use crate::entry;
-use crate::error::{Failed, Result};
+use crate::error::{Failed, Misuse, Result};
 use crate::export::Export;
 use crate::hand::{Job, Touch, hand_over, merge};
 use crate::kept::Claims;
@@ -233,6 +233,16 @@ impl Drop for Claimed {
     fn drop(&mut self) {
         self.0.end();
     }
+}
+
+/// Takes a buffer over like [`Claims::consume`], and never waits.
+///
+/// # Errors
+///
+/// As there, and `Misuse::WouldWait` while a hand-over of the buffer is in progress.
+pub fn consume_now(claims: &Claims, buffer: &Buffer, why: &str) -> Result<Buffer> {
+    let what = || Misuse::WouldWait { what: Arc::from("a hand-over in progress") };
+    Ok(claims.consume_by(buffer, why, |_| what().of("consume"))?)
 }
 
 /// Returns where the bytes of an export are, for a copy that the embedder does at once, before

@@ -239,6 +239,20 @@ impl Claims {
     ///   claimed exclusively here, or was exported meanwhile (`Busy`).
     /// - `Lost`: as [`Buffer::claim_read`].
     pub fn consume(&self, buffer: &Buffer, why: &str) -> Result<Buffer> {
+        let block = |released: wait::Released<'_>| {
+            wait::block_on(released);
+            Ok(())
+        };
+        Ok(self.consume_by(buffer, why, block)?)
+    }
+
+    /// Takes over like [`Self::consume`], with this way to wait.
+    pub(crate) fn consume_by(
+        &self,
+        buffer: &Buffer,
+        why: &str,
+        wait: impl Fn(wait::Released<'_>) -> Outcome<()>,
+    ) -> Outcome<Buffer> {
         entry::check("consume")?;
         // ORDERING: pairs with the store in `end`.
         if self.inner.ended.load(Ordering::Acquire) {
@@ -259,7 +273,7 @@ impl Claims {
                 Some(at) => break at,
                 None => {
                     let (allocation, ask, pass) = (record, Ask::Free, Pass::Exclusive);
-                    wait::block_on(wait::Released { allocation, ask, pass });
+                    wait(wait::Released { allocation, ask, pass })?;
                 }
             }
         };
