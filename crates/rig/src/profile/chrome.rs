@@ -125,7 +125,6 @@ impl Display for Us {
 
 #[cfg(all(test, not(rig_loom)))]
 mod tests {
-    use crate::profile::chrome::Json;
     use crate::profile::{Event, Trace, What};
     use crate::report::Quoted;
     use crate::timeline::{DeviceId, track};

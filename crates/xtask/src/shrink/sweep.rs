@@ -70,6 +70,7 @@ impl Linked {
         for (name, id) in [(&b"reloc.CODE"[..], CODE), (b"reloc.DATA", DATA)] {
             linked.read_refers(module, module.custom(name)?.content.clone(), id)?;
         }
+        linked.forget_arguments(module);
         Some(linked)
     }
 
@@ -92,6 +93,38 @@ impl Linked {
             }
         }
         Some(())
+    }
+
+    /// Forgets the addresses that are handed to a function that only panics: texts and the like.
+    /// They are pushed right before its call, with numbers between.
+    fn forget_arguments(&mut self, module: &Module<'_>) {
+        let is_panic = |symbol: &usize| match self.symbols[*symbol] {
+            Symbol::Function(index) => instead(module, index).is_some(),
+            _ => false,
+        };
+        let calls = self.refers.iter().filter(|(_, symbol)| is_panic(symbol));
+        let calls: Vec<usize> = calls.map(|(place, _)| *place).collect();
+        let bytes = module.bytes;
+        for mut end in calls.into_iter().filter_map(|place| place.checked_sub(1)) {
+            if bytes[end] != CALL {
+                continue;
+            }
+            let is_number = |bytes: &[u8]| match *bytes {
+                [] => true,
+                [CONST, low] => low < 0x80,
+                [CONST, low, high] => low >= 0x80 && high < 0x80,
+                _ => false,
+            };
+            // An address with its instruction is known for one, so what is between two is read so.
+            while let Some(start) = [0, 2, 3].iter().find_map(|len| {
+                let start = end.checked_sub(len + ADDRESS_BYTES)?;
+                let is_address = bytes[start] == CONST && self.refers.contains_key(&(start + 1));
+                (is_address && is_number(&bytes[start + ADDRESS_BYTES..end])).then_some(start)
+            }) {
+                self.refers.remove(&(start + 1));
+                end = start;
+            }
+        }
     }
 
     /// Follows what is referred to, from these functions.
@@ -259,6 +292,10 @@ const NAMED: usize = 0x40;
 const TYPE_INDEX: u8 = 6;
 const ADDED: [u8; 7] = [3, 4, 5, 8, 9, 11, 23];
 const LINE_BYTES: usize = 16;
+const CALL: u8 = 0x10;
+const CONST: u8 = 0x41;
+/// The linker writes an address in five bytes, behind the instruction's one.
+const ADDRESS_BYTES: usize = 6;
 /// No variables; `unreachable`; `end`.
 const TRAP: &[u8] = &[0, 0x00, 0x0b];
 /// No variables; `i32.const 0`, which is `Ok`; `end`.
@@ -289,30 +326,34 @@ mod sweeping {
     };
     use crate::shrink::sweep::{NOTHING, TRAP, without_panics};
 
-    /// An exported function 0 refers to function 1, which panics, to a piece of data "ab" and to a
-    /// line; function 1 to function 2 and "cd"; "ab" to function 3, which shows a value.
+    /// An exported function 0 refers to a piece of data "ab" and to a line, and calls function 1,
+    /// which panics, with a text "ef"; function 1 refers to function 2 and "cd"; "ab" to function
+    /// 3, which shows a value.
     fn module() -> Vec<u8> {
         let mut out = b"\0asm\x01\0\0\0".to_vec();
         section(&mut out, EXPORTS, &[1, 1, b'e', 0, 0]);
+        let push = [0x41, 0, 0, 0, 0, 0];
+        let [used, called] = [[&push[..], &[0x1a]].concat(), [0x10, 0, 0, 0, 0, 0, 0x0b].to_vec()];
+        let first = [&used, &used, &push[..], &[0x41, 2], &push, &called].concat();
         let mut code = vec![4];
-        for body in 0..4 {
-            put(&mut code, 6);
-            code.extend_from_slice(&[body; 6]);
+        for body in [&first[..], &[1; 6], &[2; 6], &[3; 6]] {
+            put(&mut code, body.len());
+            code.extend_from_slice(body);
         }
         section(&mut out, CODE, &code);
-        let data = b"ababcdcdf.rs\x05\0\0\0\x04\0\0\0\x09\0\0\0\x09\0\0\0";
+        let data = b"ababcdcdf.rs\x05\0\0\0\x04\0\0\0\x09\0\0\0\x09\0\0\0efef";
         section(&mut out, DATA, &[&[1, 0, 0x41, 0, 0x0b, data.len() as u8], &data[..]].concat());
-        // Five symbols of functions and data, and the line's.
+        // The functions, then "ab", "cd", the name of a file, the line and "ef": place and length.
         let functions = [0, 1, 2, 3].map(|index| [0, 0, index, 1, b'f']).concat();
-        let [ab, cd] = [[1, 0, 1, b'd', 0, 0, 4], [1, 0, 1, b'd', 0, 4, 4]];
-        let [file, line] = [[1, 0, 1, b'd', 0, 8, 4], [1, 0, 1, b'd', 0, 12, 16]];
-        let symbols = [&[8][..], &functions, &ab, &cd, &file, &line].concat();
+        let pieces = [(0, 4), (4, 4), (8, 4), (12, 16), (28, 4)];
+        let pieces = pieces.map(|(at, len)| [1, 0, 1, b'd', 0, at, len]).concat();
+        let symbols = [&[9][..], &functions, &pieces].concat();
         custom(&mut out, "linking", &[&[2, 8, symbols.len() as u8][..], &symbols].concat());
-        let [call, address, pointer] = [0, 4, 2];
-        let of_code = [[call, 2, 1], [call, 9, 2]].concat();
-        let of_code = [&of_code[..], &[address, 3, 4, 0, address, 4, 7, 0, address, 10, 5, 0]];
-        custom(&mut out, "reloc.CODE", &[&[1, 5][..], &of_code.concat()].concat());
-        custom(&mut out, "reloc.DATA", &[2, 2, pointer, 6, 3, 5, 18, 6, 0]);
+        let addresses = [(3, 4), (10, 7), (17, 8), (25, 7), (40, 5)];
+        let addresses = addresses.map(|(at, symbol)| [4, at, symbol, 0]).concat();
+        let calls = [[0, 31, 1], [0, 39, 2]].concat();
+        custom(&mut out, "reloc.CODE", &[&[1, 7], &addresses[..], &calls].concat());
+        custom(&mut out, "reloc.DATA", &[2, 2, 2, 6, 3, 5, 18, 6, 0]);
         let panics = "_RNvNtCs_4core9panicking5panic";
         let shows = "_RNvXs_NtCs_4core3fmtcNtB5_5Debug3fmt";
         let [panics, shows] = [(1, panics), (3, shows)]
@@ -332,9 +373,10 @@ mod sweeping {
     fn what_only_a_panic_reaches_is_taken_out_and_the_rest_stays() {
         let made = without_panics(&module()).expect("a module as it is linked");
         let read = Module::read(&made).expect("a module");
-        assert_eq!(read.all_bodies(), [&[0; 6][..], TRAP, TRAP, NOTHING]);
+        assert_eq!(read.all_bodies()[1..], [TRAP, TRAP, NOTHING]);
+        assert_eq!(read.bodies[0].len(), 35);
         let data = read.section(DATA).expect("data").content.clone();
-        assert_eq!(&made[data][6..], [&b"abab"[..], &[0; 24]].concat());
+        assert_eq!(&made[data][6..], [&b"abab"[..], &[0; 28]].concat());
         let customs = read.sections.iter().filter(|section| section.id == CUSTOM);
         assert_eq!(customs.map(|custom| custom.name).collect::<Vec<_>>(), [NAME]);
     }
