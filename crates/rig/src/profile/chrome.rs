@@ -126,7 +126,6 @@ impl Display for Us {
 #[cfg(all(test, not(rig_loom)))]
 mod tests {
     use crate::profile::{Event, Trace, What};
-    use crate::report::Quoted;
     use crate::timeline::{DeviceId, track};
 
     fn event(what: What, device: u16, at_ns: u64) -> Event {
