@@ -83,20 +83,27 @@ test("s13_13_an_optimizer_that_lost_the_wasm_is_named_by_the_error", async ({ pr
 });
 
 for (const readme of ["README.md", "crates/rig-web/README.md"]) {
-  test(`the_program_of_${readme}_runs`, async ({ project, title }) => {
+  test(`the_programs_of_${readme}_run`, async (world) => {
     const text = await readFile(join(ROOT, readme), "utf8");
-    const [, program] = /```js\n([\s\S]*?)```/.exec(text);
-    // Fewer steps, and what it asserts is heard.
-    const heard = program.replaceAll("10_000", "100").replaceAll("console.assert(", "holds(");
-    const holds = "const holds = (is) => { if (!is) throw new Error('it does not hold'); };";
-    const own = `(async () => {\n${heard.replace(/^import .*$/m, "")}\n})().then(() => "ran", String)`;
-    const page = `import { init } from "rig-web";\n${holds}\n${own}.then((told) => (document.title = told));`;
-    await writeFile(join(project, "readme.js"), page);
-    const server = await createServer({ ...vite(project), optimizeDeps: { exclude: ["rig-web"] } });
-    await server.listen();
-    equal(await title(`${server.resolvedUrls.local[0]}readme.html`), "ran");
-    await server.close();
+    const programs = [...text.matchAll(/```js\n([\s\S]*?)```/g)].map(([, program]) => program);
+    holds(programs.length > 0, "there are programs");
+    for (const program of programs) equal(await ran(world, program), "ran", program);
   });
+}
+
+/** Runs a program of a readme in a page, as Vite serves it; answers what came of it. */
+async function ran({ project, title }, program) {
+  // Fewer steps, and what it asserts is heard.
+  const heard = program.replaceAll("10_000", "100").replaceAll("console.assert(", "holds(");
+  const holds = "const holds = (is) => { if (!is) throw new Error('it does not hold'); };";
+  const own = `(async () => {\n${heard.replace(/^import .*$/m, "")}\n})().then(() => "ran", String)`;
+  const page = `import { init, RigError } from "rig-web";\n${holds}\n${own}.then((told) => (document.title = told));`;
+  await writeFile(join(project, "readme.js"), page);
+  const server = await createServer({ ...vite(project), optimizeDeps: { exclude: ["rig-web"] } });
+  await server.listen();
+  const told = await title(`${server.resolvedUrls.local[0]}readme.html`);
+  await server.close();
+  return told;
 }
 
 test("vites_build_takes_the_wasm_along", async ({ project, title }) => {
