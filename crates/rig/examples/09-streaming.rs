@@ -1,12 +1,14 @@
-//! Streaming: a GPU works through 1 GiB under a budget of 128 MiB, at the speed of the copies.
+//! Streaming: a GPU works through 1 GiB under a budget of 128 MiB.
 //!
 //! Nobody frees a buffer: each piece has one of its own, and the memory of those that are done
 //! serves the next. Nor does a program wait for its work: that of a piece runs while the host moves
 //! the next one.
 //!
-//! The first stream looks at the headers of a database's pages, so that the copies are the greater
-//! part. They go up through staging, and by the GPU itself where it maps host memory. The second
-//! squares every number and fetches all of them: one thread sends, another fetches and looks.
+//! The first stream looks at the headers of a database's pages, 8 bytes of each 4 KiB, so that the
+//! copies are the greater part even where a processor plays the GPU: one that looked at every word
+//! would take longer there than the copies. They go up through staging, and by the GPU itself where
+//! it maps host memory. The second squares every number and fetches all of them: one thread sends,
+//! another fetches and looks.
 //!
 //! What the copies take alone, and the work, is measured in the same run, in turn; in a release
 //! build the least of a few rounds counts.
