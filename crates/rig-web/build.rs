@@ -1,4 +1,4 @@
-//! Has the linker tell what refers to what, for the task that shrinks the wasm.
+//! Has the linker tell what refers to what, for the task that sweeps the wasm.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

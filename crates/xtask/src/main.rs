@@ -19,8 +19,8 @@ mod packages;
 #[path = "../../../tests/tidy/rows.rs"]
 mod rows;
 mod setup;
-mod shrink;
 mod step;
+mod sweep;
 mod targets;
 mod tests;
 mod validation;

@@ -1,9 +1,12 @@
-//! What only a panic reaches is taken out of a wasm: its texts, their places, and what writes them.
+//! What only a panic reaches is taken out of a wasm: the lines of the source that panics name, and
+//! the code that writes texts of them.
 //!
 //! Nobody could read them there. The linker tells what every function and every piece of data
 //! refers to, so what is reached from the exports, other than through a panic, is known exactly.
 
-use crate::shrink::module::{
+mod module;
+
+use crate::sweep::module::{
     CODE, CUSTOM, DATA, EXPORTS, HEAD_BYTES, Module, put, section, take, text,
 };
 use std::collections::BTreeMap;
@@ -70,7 +73,6 @@ impl Linked {
         for (name, id) in [(&b"reloc.CODE"[..], CODE), (b"reloc.DATA", DATA)] {
             linked.read_refers(module, module.custom(name)?.content.clone(), id)?;
         }
-        linked.forget_arguments(module);
         Some(linked)
     }
 
@@ -93,38 +95,6 @@ impl Linked {
             }
         }
         Some(())
-    }
-
-    /// Forgets the addresses that are handed to a function that only panics: texts and the like.
-    /// They are pushed right before its call, with numbers between.
-    fn forget_arguments(&mut self, module: &Module<'_>) {
-        let is_panic = |symbol: &usize| match self.symbols[*symbol] {
-            Symbol::Function(index) => instead(module, index).is_some(),
-            _ => false,
-        };
-        let calls = self.refers.iter().filter(|(_, symbol)| is_panic(symbol));
-        let calls: Vec<usize> = calls.map(|(place, _)| *place).collect();
-        let bytes = module.bytes;
-        for mut end in calls.into_iter().filter_map(|place| place.checked_sub(1)) {
-            if bytes[end] != CALL {
-                continue;
-            }
-            let is_number = |bytes: &[u8]| match *bytes {
-                [] => true,
-                [CONST, low] => low < 0x80,
-                [CONST, low, high] => low >= 0x80 && high < 0x80,
-                _ => false,
-            };
-            // An address with its instruction is known for one, so what is between two is read so.
-            while let Some(start) = [0, 2, 3].iter().find_map(|len| {
-                let start = end.checked_sub(len + ADDRESS_BYTES)?;
-                let is_address = bytes[start] == CONST && self.refers.contains_key(&(start + 1));
-                (is_address && is_number(&bytes[start + ADDRESS_BYTES..end])).then_some(start)
-            }) {
-                self.refers.remove(&(start + 1));
-                end = start;
-            }
-        }
     }
 
     /// Follows what is referred to, from these functions.
@@ -292,10 +262,6 @@ const NAMED: usize = 0x40;
 const TYPE_INDEX: u8 = 6;
 const ADDED: [u8; 7] = [3, 4, 5, 8, 9, 11, 23];
 const LINE_BYTES: usize = 16;
-const CALL: u8 = 0x10;
-const CONST: u8 = 0x41;
-/// The linker writes an address in five bytes, behind the instruction's one.
-const ADDRESS_BYTES: usize = 6;
 /// No variables; `unreachable`; `end`.
 const TRAP: &[u8] = &[0, 0x00, 0x0b];
 /// No variables; `i32.const 0`, which is `Ok`; `end`.
@@ -321,14 +287,14 @@ const DEBUGS: &[&str] = &["5Debug3fmt", "Debug$GT$3fmt"];
 
 #[cfg(test)]
 mod sweeping {
-    use crate::shrink::module::{
+    use crate::sweep::module::{
         CODE, CUSTOM, DATA, EXPORTS, FUNCTION_NAMES, HEAD_BYTES, Module, NAME, put, section,
     };
-    use crate::shrink::sweep::{NOTHING, TRAP, without_panics};
+    use crate::sweep::{NOTHING, TRAP, without_panics};
 
     /// An exported function 0 refers to a piece of data "ab" and to a line, and calls function 1,
-    /// which panics, with a text "ef"; function 1 refers to function 2 and "cd"; "ab" to function
-    /// 3, which shows a value.
+    /// which panics, with "ef"; function 1 refers to function 2 and "cd"; "ab" to function 3, which
+    /// shows a value.
     fn module() -> Vec<u8> {
         let mut out = b"\0asm\x01\0\0\0".to_vec();
         section(&mut out, EXPORTS, &[1, 1, b'e', 0, 0]);
@@ -376,7 +342,7 @@ mod sweeping {
         assert_eq!(read.all_bodies()[1..], [TRAP, TRAP, NOTHING]);
         assert_eq!(read.bodies[0].len(), 35);
         let data = read.section(DATA).expect("data").content.clone();
-        assert_eq!(&made[data][6..], [&b"abab"[..], &[0; 28]].concat());
+        assert_eq!(&made[data][6..], [&b"abab"[..], &[0; 24], b"efef"].concat());
         let customs = read.sections.iter().filter(|section| section.id == CUSTOM);
         assert_eq!(customs.map(|custom| custom.name).collect::<Vec<_>>(), [NAME]);
     }
