@@ -184,6 +184,20 @@ fn s0_3_loss_is_checked_before_claims() {
 }
 
 #[test]
+fn s0_3_death_is_checked_before_claims_whichever_memory_comes_first() {
+    let device = rig::memory::open("s0.3 death and claims").unwrap();
+    let [busy, freed] = [(); 2].map(|()| device.create_buffer(8).unwrap());
+    let works = [[&busy, &freed], [&freed, &busy]]
+        .map(|[one, other]| device.prepare().fill(one, 1).fill(other, 1).build().unwrap());
+    let refused = |work: &rig::Prepared| busy.read(|_| misuse(work.submit(&[], &[]))).unwrap();
+    assert_eq!(works.each_ref().map(refused), [Misuse::Busy, Misuse::Busy]);
+    freed.free().unwrap();
+    for refused in works.each_ref().map(refused) {
+        assert!(matches!(refused, Misuse::Dead { .. }), "{refused:?}");
+    }
+}
+
+#[test]
 fn s0_4_a_range_that_overflows_is_out_of_range() {
     let device = addressed("s0.4");
     let x = device.create_buffer(16).unwrap();

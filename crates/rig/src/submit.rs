@@ -76,10 +76,15 @@ impl Prepared {
             return Ok(None);
         }
         entry::check(CALL)?;
-        if holds.is_empty() {
-            return hand_over_now(&inner.owner, &self.fixed_job(&[], &[]));
+        let done = match holds {
+            [] => hand_over_now(&inner.owner, &self.fixed_job(&[], &[])),
+            holds => hand_over_now(&inner.owner, &self.fixed_job(&[], &releases(holds))),
+        };
+        // It tells of a death before other memory's claims, too.
+        if done.is_err() && inner.buffers.iter().any(|buffer| buffer.at.claims.is_dead()) {
+            return Ok(None);
         }
-        hand_over_now(&inner.owner, &self.fixed_job(&[], &releases(holds)))
+        done
     }
 
     fn fixed_job<'a>(
