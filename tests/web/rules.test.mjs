@@ -1,7 +1,7 @@
 // Rules of the JavaScript face that are about the engine: what of it gets out, how it is kept moving,
 // and what its maps and clocks may do.
 
-import { equal, fails, holds, test } from "./harness.mjs";
+import { equal, fails, holds, test, turn } from "./harness.mjs";
 import { fifthRow } from "./loss.test.mjs";
 
 const needs = { needs: "gpu" };
@@ -53,11 +53,11 @@ test(
     const took = performance.now() - began;
     holds(at.length > 0, `the wait took ${took} ms`);
     holds(at[0] - began >= 9, `the first came after ${at[0] - began} ms`);
-    const gaps = at.slice(1).map((ms, i) => ms - at[i]);
-    holds(gaps.every((ms) => ms >= 3.5), `they are apart: ${gaps}`);
+    // One may come late, so that the next is nearer to it: counted, not measured apart.
+    holds(at.length <= 2 + (at.at(-1) - at[0]) / 4, `${at.length} in ${at.at(-1) - at[0]} ms`);
     equal(gpu.submitted, 2, "the copy's and the doubling's");
     at.length = 0;
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await turns(50);
     equal(at, [], "while nobody waits");
     await gpu.close();
   },
@@ -78,7 +78,7 @@ for (const [name, hasReason] of [["whose_reason_is_awaited", true], ["without_a_
       };
       const pending = [x.fill(1), x.toArray(Uint8Array), gpu.wait(gpu.submitted)].map((call) => call.catch((e) => e));
       // The reason comes later than the failure.
-      await new Promise((resolve) => setTimeout(resolve, 100));
+      await turns(50);
       if (hasReason) device.destroy();
       const { why } = await gpu.lost;
       equal(why === "a map failed", !hasReason, why);
@@ -96,7 +96,8 @@ test(
     const { popErrorScope } = device;
     device.popErrorScope = async () => {
       const found = await popErrorScope.call(device);
-      await new Promise((resolve) => setTimeout(resolve, 100));
+      await device.queue.onSubmittedWorkDone();
+      await turns(50);
       return found;
     };
     const x = await gpu.createBuffer(16);
@@ -117,7 +118,7 @@ test(
     try {
       for (const ms of jumps) {
         performance.now = () => now.call(performance) + ms;
-        await new Promise((resolve) => setTimeout(resolve, 20));
+        await turns(5);
       }
       await gpu.wait(2);
       await world.rig.copy(x, h);
@@ -160,3 +161,8 @@ test(
   },
   needs,
 );
+
+/** Lets so many turns of the engine pass. */
+async function turns(count) {
+  for (let at = 0; at < count; at += 1) await turn();
+}
