@@ -4,9 +4,9 @@ use crate::bench::{WATCHDOG, misuse, soon};
 use rig::driver::Addressed;
 use rig::{Hold, Prepared};
 use rig_support::{Answer, Call, Opened, Script, StopEnd, drain};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 
 fn open(name: &str) -> (Opened, Prepared) {
     let d = Script::new(name).addressed(Addressed::Always).open();
@@ -161,6 +161,38 @@ fn s8_9_no_stop_runs_beside_a_release() {
     });
     // Whoever leaves the device last runs its stop.
     d.control.await_calls(Call::Stop, 1);
+}
+
+#[test]
+fn s8_9_a_release_that_is_due_waits_while_its_device_stops() {
+    let d = Script::new("s8.9 stops").stops(Answer::WhenTold).open();
+    let empty = d.prepare().build().unwrap();
+    let ((entered, inside), (go, gate)) = (channel(), channel::<()>());
+    let (gate, count) = (Arc::new(Mutex::new(gate)), Arc::new(AtomicU64::new(0)));
+    // Whichever is released first holds the other and the stop up.
+    let [one, other] = [(); 2].map(|()| {
+        let (entered, gate, count) = (entered.clone(), Arc::clone(&gate), Arc::clone(&count));
+        Hold::new(move || {
+            if count.fetch_add(1, Ordering::SeqCst) == 0 {
+                entered.send(()).unwrap();
+                gate.lock().unwrap().recv_timeout(WATCHDOG).unwrap();
+            }
+        })
+    });
+    empty.submit_holding(&[], &[], &[&one, &other]).unwrap();
+    d.control.run_all();
+    std::thread::scope(|threads| {
+        let draining = threads.spawn(|| drain(&d));
+        inside.recv_timeout(WATCHDOG).unwrap();
+        d.device_lost("on purpose");
+        go.send(()).unwrap();
+        draining.join().unwrap();
+    });
+    d.control.await_calls(Call::Stop, 1);
+    drain(&d);
+    assert_eq!(times(&count), 1, "the stop is not over");
+    d.control.answer_stop();
+    soon("the other release", || times(&count) == 2);
 }
 
 #[test]
