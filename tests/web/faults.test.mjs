@@ -499,6 +499,18 @@ test("s0_6_a_wait_given_up_rejects_at_once_and_leaves_nothing_behind", async ({ 
   await m.close();
 });
 
+test("s0_6_a_creation_given_up_before_it_begins_loses_no_disposed_buffer_and_leaves_no_label", async ({ rig }) => {
+  const m = rig.memory("given up before", { budget: MIB });
+  (await m.createBuffer(MIB)).dispose();
+  const reason = new Error("enough");
+  const givenUp = m.createBuffer(8, { label: "given up", signal: AbortSignal.abort(reason) });
+  equal((await givenUp.catch((e) => e)) === reason, true);
+  const next = m.createBufferNow(MIB);
+  equal(m.stats().labels.map(({ label }) => label).includes("given up"), false);
+  equal(next.label, "");
+  await m.close();
+});
+
 test("s0_6_a_signal_has_one_listener_while_many_calls_wait_with_it_and_none_after_the_last", async ({ rig }) => {
   const m = rig.memory("many waits", { budget: MIB });
   const [given, served] = [new AbortController(), new AbortController()];

@@ -219,11 +219,15 @@ export class Device extends EventTarget {
     return this.#made(number, size, label);
   }
 
-  /** Puts the label and the call site in for the call that follows; answers the label. */
+  /**
+   * Puts the label and the call site in for the call that follows, unless that is given up already;
+   * answers the label.
+   */
   #tagged(call: string, o: (Wait & Label) | undefined): string {
     const { instance: rig } = this.#opened;
     if (o === undefined && !rig.settings.tracePool) return "";
-    const { label = "" } = options(call, o);
+    const { label = "", signal } = options(call, o);
+    if (signal?.aborted) throw signal.reason;
     if (label) rig.putText(label);
     if (rig.settings.tracePool) rig.putSite(callSite());
     return label;

@@ -186,9 +186,11 @@ export class Instance {
     });
   }
 
-  /** Runs a call that answers a number at once, or 0 and then settles its ticket with one. */
+  /**
+   * Runs a call that answers a number at once, or 0 and then settles its ticket with one. The signal
+   * is not aborted yet.
+   */
   begin(start: (exports: Exports, ticket: number) => number, o?: Wait): number | Promise<number> {
-    if (o?.signal?.aborted) throw o.signal.reason;
     let later: Promise<number> | undefined;
     const now = this.call((e, number) => {
       const answer = start(e, number);
