@@ -36,7 +36,7 @@ impl World {
             devs.iter().map(|dev| (dev.reached, dev.state)).collect()
         };
         loop {
-            self.await_gpus();
+            self.await_idle();
             self.look();
             let before = seen(&self.devs);
             self.drain_all();

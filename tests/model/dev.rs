@@ -74,13 +74,14 @@ impl Dev {
         })
     }
 
-    /// Lets a GPU come to the end of its work, or of its stop: others stand still by themselves.
+    /// Lets a GPU come to the end of its work, which others do by themselves, and a lost device to
+    /// the end of its stop: that runs where the last call in flight ends, which may be the tick's.
     pub(crate) fn await_idle(&self) {
         if self.kind == Kind::Gpu {
-            let waited = self.device.wait(self.device.submitted());
-            if waited.is_err() && self.device.lost().is_some() {
-                self.device.close().expect("only the host is not closed");
-            }
+            let _ = self.device.wait(self.device.submitted());
+        }
+        if self.device.lost().is_some() && self.is_stopped() {
+            self.device.close().expect("only the host is not closed");
         }
     }
 

@@ -79,7 +79,7 @@ impl World {
     }
 
     pub(crate) fn trim(&mut self) {
-        self.await_gpus();
+        self.await_idle();
         let dev = self.pick_dev(0);
         let device = self.devs[dev].device.clone();
         let got = device.trim();
@@ -87,7 +87,7 @@ impl World {
     }
 
     pub(crate) fn free_cache(&mut self) {
-        self.await_gpus();
+        self.await_idle();
         let dev = self.pick_dev(0);
         let device = self.devs[dev].device.clone();
         let got = device.free_cache();
@@ -123,7 +123,7 @@ impl World {
     }
 
     fn budget(&mut self, dev: usize, budget: u64) {
-        self.await_gpus();
+        self.await_idle();
         let device = self.devs[dev].device.clone();
         let got = device.set_budget(budget);
         self.judge(&Want::new(), &got);

@@ -198,7 +198,7 @@ impl World {
     fn step(&mut self, command: Command) {
         self.command = command;
         if command.numbers[1].is_multiple_of(2) {
-            self.await_gpus();
+            self.await_idle();
         }
         STEPS.fetch_add(1, Ordering::Relaxed);
         self.cure();
@@ -278,8 +278,8 @@ impl World {
         }
     }
 
-    /// Lets the GPUs come to the end of their work.
-    pub(crate) fn await_gpus(&self) {
+    /// Lets the GPUs come to the end of their work, and lost devices to that of their stop.
+    pub(crate) fn await_idle(&self) {
         self.devs.iter().for_each(Dev::await_idle);
     }
 
