@@ -19,14 +19,13 @@ export const CANVAS_FLAGS = [
   "--disable-accelerated-2d-canvas",
 ];
 
-const long = process.env.RIG_LONG === "1" ? "&long" : "";
 /** An argument after the browser is part of the names of the tests that run. */
 const only = process.argv[3] ? `&only=${process.argv[3]}` : "";
 /** The tests as they are, and those that need an exact collection. */
-export const PAGE = `/tests/web/page.html?${long}${only}`;
-export const EXACT_PAGE = `/tests/web/page.html?gc${long}${only}`;
+export const PAGE = `/tests/web/page.html?${only}`;
+export const EXACT_PAGE = `/tests/web/page.html?gc${only}`;
 /** The most time that a page takes, in milliseconds. */
-export const PAGE_MS = long ? 1_200_000 : 500_000;
+export const PAGE_MS = 500_000;
 
 /** Whether a page's tests went well; all has to run where there is a GPU. */
 export function isWell({ failed, passed, skipped }, hasGpu = true) {

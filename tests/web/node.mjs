@@ -18,7 +18,6 @@ const world = {
   ...(await worldOf(webgpu)),
   gc: globalThis.gc && (() => globalThis.gc({ type: "major", execution: "async" })),
   stray: 0,
-  long: process.env.RIG_LONG === "1",
 };
 const result = await runAll(world, console.log, process.argv[2]);
 process.exitCode = result.failed > 0 || result.passed === 0 ? 1 : 0;

@@ -1,5 +1,4 @@
-// Runs the tests in a page. `?gc` runs those that need an exact collection, `?long` takes the time
-// that promises about time speak of.
+// Runs the tests in a page. `?gc` runs those that need an exact collection.
 
 import { runAll, turn } from "./harness.mjs";
 import { worldOf } from "./world.mjs";
@@ -42,7 +41,6 @@ const world = {
   gc: asked.has("gc") ? gc : null,
   // How many handles may seem to be in use: WebKit takes what lies on its stack for handles.
   stray: navigator.vendor.startsWith("Apple") ? 8 : 0,
-  long: asked.has("long"),
 };
 globalThis.result = await runAll(world, tell, asked.get("only") ?? "");
 heard();

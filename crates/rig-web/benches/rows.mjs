@@ -22,6 +22,7 @@ export async function run({ init, adapter, open, peers, quick, tell }) {
   const raw = adapter ? await forgottenRaw({ open }, quick ? 500 : 2_000) : "none here";
   const world = { rig, open: adapter && open, tell };
   await forgotten(world, "awaited", quick ? 2_000 : 10_000, raw, () => undefined);
+  await forgottenObjects(world, quick ? 1_000 : 2_000);
   await forgotten(world, "8 a frame of 16 ms", quick ? 1_000 : 5_000, raw, frame);
   // Millions of live objects make every collection slow.
   globalThis.kept = Array.from({ length: 3_000_000 }, (_, i) => ({ i }));
@@ -214,6 +215,32 @@ async function forgotten({ rig, open, tell }, name, count, raw, between) {
   await gpu.close();
 }
 
+/**
+ * Does the same with objects that have no memory, by hand: where 256 are out, an array that nobody
+ * touches and a turn of the event loop until the engine tells of one. That is its collecting alone.
+ */
+async function forgottenObjects({ tell }, count) {
+  let [held, stalls, stalled, longest] = [0, 0, 0, 0];
+  const registry = new FinalizationRegistry(() => (held -= 1));
+  const began = performance.now();
+  for (let i = 0; i < count; i += 1) {
+    const asked = performance.now();
+    for (; held >= 256; await turn()) void new ArrayBuffer(64 * MIB);
+    registry.register({ i }, i);
+    held += 1;
+    await undefined;
+    const ms = performance.now() - asked;
+    longest = Math.max(longest, ms);
+    if (ms < STALL_MS) continue;
+    stalls += 1;
+    stalled += ms;
+  }
+  const took = performance.now() - began;
+  const share = `${((100 * stalled) / took).toFixed(1)} %`;
+  const cells = ["objects alone, by hand, awaited", count, (took / 1e3).toFixed(2), share, "", "", "", stalls, longest.toFixed(0)];
+  tell(`| ${[...cells, "256 objects", ""].join(" | ")} |`);
+}
+
 /** Does the same without rig; answers the most that was not found unreachable at any time. */
 async function forgottenRaw({ open }, count) {
   const own = await open();
@@ -232,6 +259,13 @@ async function forgottenRaw({ open }, count) {
 /** Waits for a turn of the event loop after every eighth. */
 function eighth(i) {
   return i % 8 === 7 ? new Promise((resolve) => setTimeout(resolve)) : undefined;
+}
+
+/** Waits for a turn of the event loop, which no timer holds back. */
+function turn() {
+  const { port1, port2 } = new MessageChannel();
+  port2.postMessage(0);
+  return new Promise((resolve) => (port1.onmessage = resolve)).then(() => port1.close());
 }
 
 /** Waits for a frame after every eighth. */
