@@ -575,3 +575,61 @@ test(
   },
   needs,
 );
+
+test(
+  "s13_4_what_a_call_in_progress_was_given_may_be_disposed_by_the_programs_code_that_it_runs",
+  async ({ rig, open }) => {
+    const gpu = await open();
+    const made = async () => {
+      const whole = await gpu.createBuffer(64);
+      await whole.fill(1);
+      const view = whole.view(16, 32);
+      // Another call takes what was disposed.
+      const drop = () => {
+        whole.dispose();
+        view[Symbol.dispose]();
+        gpu.createBufferNow(4).dispose();
+      };
+      return { whole, view, drop };
+    };
+    const other = await gpu.createBuffer(32);
+    const clear = ({ encoder, buffer }, of) => {
+      const { buffer: at, offset, size } = buffer(of);
+      return encoder.clearBuffer(at, offset, size);
+    };
+    const calls = {
+      submit: ({ view, drop }) => gpu.submit({ writes: [view] }, (pass) => (clear(pass, view), drop())),
+      "submit of two": ({ whole, view, drop }) => gpu.submit({ reads: [whole, view] }, drop),
+      submitWhenReady: ({ view, drop }) => gpu.submitWhenReady({ writes: [view] }, (pass) => (clear(pass, view), drop())),
+      after: ({ whole, drop }) => gpu.submit({ writes: [whole], after: [{ get device() { drop(); return gpu; }, value: 1 }] }),
+      toArray: ({ view, drop }) => view.toArray(class extends Uint8Array { constructor(count) { super(count); drop(); } }),
+      fill: ({ view, drop }) => view.fill(3, signal(drop, 2)),
+      copy: ({ view, drop }) => rig.copy(view, other, signal(drop, 2)).then(() => other.toArray(Uint8Array)),
+      withClaims: ({ view, drop }) => {
+        const reads = new Proxy([view, other], { get: (of, key) => (key === "1" && drop(), of[key]) });
+        return rig.withClaims({ reads }, () => 1);
+      },
+    };
+    for (const [name, call] of Object.entries(calls)) {
+      const given = await made();
+      const before = gpu.submitted;
+      const came = await call(given);
+      holds(came !== undefined || gpu.submitted > before, `${name} went on`);
+      equal([given.whole.state, given.view.state], ["disposed", "disposed"], name);
+    }
+    await until(() => gpu.stats().liveBytes <= 512 + 32, "all of it came back");
+    await gpu.close();
+  },
+  needs,
+);
+
+/** Options whose signal, looked at for the last of so many times, runs something. */
+function signal(run, times) {
+  return {
+    get signal() {
+      times -= 1;
+      if (times === 0) run();
+      return undefined;
+    },
+  };
+}

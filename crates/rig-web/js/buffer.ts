@@ -137,7 +137,11 @@ export class Buffer {
   }
 
   /** Promises a fresh typed array with the bytes of a range, from any buffer. */
-  async toArray<T extends ArrayBufferView>(type: TypedCtor<T>, o?: Range & Wait): Promise<T> {
+  toArray<T extends ArrayBufferView>(type: TypedCtor<T>, o?: Range & Wait): Promise<T> {
+    return this.#made.instance.dropped.kept(() => this.#toArray(type, o));
+  }
+
+  async #toArray<T extends ArrayBufferView>(type: TypedCtor<T>, o?: Range & Wait): Promise<T> {
     callable("toArray", "type", type);
     const { offset, length } = this.#range("toArray", o);
     const number = this.#live("toArray");

@@ -5,6 +5,8 @@ export class Dropped {
   readonly #wake: () => void;
   #registry: FinalizationRegistry<number>;
   #numbers: number[] = [];
+  /** How many calls are in progress whose handles' numbers have to stay. */
+  #keeping = 0;
   /** What is watched, where a registry that missed its task never has another. */
   readonly #watched: Map<number, WeakRef<object>> | null = null;
   /** The handles of this microtask, whose watch begins with its end, and their numbers. */
@@ -61,9 +63,22 @@ export class Dropped {
     void SETTLED.then(this.#ended);
   }
 
+  /**
+   * Runs what reads the numbers of handles and runs code of the program before it has handed them
+   * over: what that disposes is taken later.
+   */
+  kept<R>(f: () => R): R {
+    this.#keeping += 1;
+    try {
+      return f();
+    } finally {
+      this.#keeping -= 1;
+    }
+  }
+
   /** Takes a buffer that was noted alone, for a call that drops one; 0 for none. */
   takeOne(): number {
-    const one = this.#numbers.length === 1 ? this.#numbers[0]! : 0;
+    const one = this.#numbers.length === 1 && this.#keeping === 0 ? this.#numbers[0]! : 0;
     if (one <= 0) return 0;
     this.#numbers.pop();
     return one;
@@ -71,7 +86,7 @@ export class Dropped {
 
   /** Takes what was noted. */
   take(): number[] {
-    if (this.#numbers.length === 0) return NONE;
+    if (this.#numbers.length === 0 || this.#keeping > 0) return NONE;
     const numbers = this.#numbers;
     this.#numbers = [];
     return numbers;

@@ -278,6 +278,10 @@ export class Device extends EventTarget {
    * are on the queue when this returns. What would have to wait is `WouldWait`.
    */
   submit(o: SubmitOptions, encode?: (pass: Pass) => void): Point {
+    return this.#opened.instance.dropped.kept(() => this.#submit(o, encode));
+  }
+
+  #submit(o: SubmitOptions, encode?: (pass: Pass) => void): Point {
     const { list, commands } = this.#encoded("submit", o, encode);
     const { instance: rig, gpu } = this.#opened;
     try {
@@ -296,7 +300,11 @@ export class Device extends EventTarget {
   }
 
   /** Submits like {@link Device.submit}, once nothing has to be waited for. */
-  async submitWhenReady(o: SubmitOptions & Wait, encode?: (pass: Pass) => void): Promise<Point> {
+  submitWhenReady(o: SubmitOptions & Wait, encode?: (pass: Pass) => void): Promise<Point> {
+    return this.#opened.instance.dropped.kept(() => this.#submitWhenReady(o, encode));
+  }
+
+  async #submitWhenReady(o: SubmitOptions & Wait, encode?: (pass: Pass) => void): Promise<Point> {
     const { list, commands } = this.#encoded("submitWhenReady", o, encode);
     const { instance: rig, gpu } = this.#opened;
     try {

@@ -170,7 +170,8 @@ export class Instance {
 
   /** Runs a call that settles a ticket, and promises what `map` makes of what it settles with. */
   wait<T>(start: (exports: Exports, ticket: number) => void, map: (number: number, text: string) => T, o?: Wait): Promise<T> {
-    return new Promise<T>((resolve, reject) => {
+    // Looking at a signal may run code of the program, after the numbers of handles were read.
+    return this.dropped.kept(() => new Promise<T>((resolve, reject) => {
       const number = this.#nextTicket++;
       const ticket: Ticket = { resolve: resolve as Ticket["resolve"], reject, map, number: 0, text: "", error: null };
       const signal = o?.signal;
@@ -183,7 +184,7 @@ export class Instance {
         ticket.over?.();
         reject(e);
       }
-    });
+    }));
   }
 
   /**

@@ -275,7 +275,7 @@ class Face implements Rig {
 
   async withClaims<R>(c: ClaimOptions, f: (claims: Claims) => R | Promise<R>): Promise<R> {
     callable("withClaims", "f", f);
-    const claims = new Claims(this.#instance, c);
+    const claims = this.#instance.dropped.kept(() => new Claims(this.#instance, c));
     try {
       return await f(claims);
     } finally {
