@@ -4,7 +4,7 @@
 #![cfg(test)]
 
 use rig::driver::Region;
-use rig::embed::{Submission, end, in_place, pass, set_pressure, submit, wrap, wrap_region};
+use rig::embed::{InPlace, Submission, end, pass, set_pressure, wrap, wrap_region};
 use rig::{Buffer, Error, Misuse, Pressure, Use, host, memory, wrap_shared};
 use std::collections::VecDeque;
 use std::future::Future;
@@ -72,7 +72,7 @@ fn s10_9_rounds_two_and_three_take_turns_until_the_try_can_be_served() {
 #[test]
 fn s5_1_an_access_in_place_is_a_running_closure_until_it_is_dropped() {
     let x = host().create_buffer(8).unwrap();
-    let access = now(in_place(&x, Use::Write)).unwrap();
+    let access = now(InPlace::begin(&x, Use::Write)).unwrap();
     assert_eq!(access.bytes().len_bytes(), 8);
     access.bytes().copy_in(0, &[7; 8]);
     for refused in [x.read(|_| ()).unwrap_err(), x.free().unwrap_err()] {
@@ -85,7 +85,7 @@ fn s5_1_an_access_in_place_is_a_running_closure_until_it_is_dropped() {
 #[test]
 fn s4_4_memory_of_the_embedder_is_wrapped_and_its_keeper_dropped_after_it() {
     let own = host().create_buffer(8).unwrap();
-    let bytes = now(in_place(&own, Use::Read)).unwrap().bytes();
+    let bytes = now(InPlace::begin(&own, Use::Read)).unwrap().bytes();
     let (keeper, kept) = (Arc::new(own), Arc::new(()));
     let held = host().held();
     let x = wrap(bytes, (Arc::clone(&keeper), Arc::clone(&kept)));
@@ -126,7 +126,7 @@ fn s8_6_what_an_embedder_submits_takes_a_value_and_stamps_its_buffers() {
     let m = memory::open("submitted at once").unwrap();
     let [x, y] = [m.create_buffer(8).unwrap(), m.create_buffer(8).unwrap()];
     let work = |reads, writes| Submission { device: &m, native: None, reads, writes, waits: &[] };
-    let point = now(submit(work(from_ref(&x), from_ref(&y)))).unwrap();
+    let point = now(work(from_ref(&x), from_ref(&y)).submit()).unwrap();
     assert_eq!((point.value(), m.submitted()), (1, 1));
     assert_eq!((x.stamps().write, x.stamps().uses), (None, vec![point]));
     assert_eq!(y.stamps().write, Some(point));
@@ -142,14 +142,14 @@ fn s8_4_what_an_embedder_may_not_submit_takes_no_value() {
     let read_only = wrap_shared(Arc::<[u8]>::from(vec![0; 8]));
     let work =
         |device, reads, writes| Submission { device, native: None, reads, writes, waits: &[] };
-    let name = |work| now(submit(work)).unwrap_err().misuse().map(Misuse::name);
+    let name = |work: Submission<'_>| now(work.submit()).unwrap_err().misuse().map(Misuse::name);
     assert_eq!(name(work(&m, from_ref(&dead), &[])), Some("Dead"));
     assert_eq!(name(work(&m, from_ref(&foreign), &[])), Some("WrongDevice"));
     let host = host();
-    let refused = now(submit(work(&host, &[], from_ref(&read_only))));
+    let refused = now(work(&host, &[], from_ref(&read_only)).submit());
     assert!(matches!(refused, Err(Error::Unsupported { .. })));
     m.close().unwrap();
-    assert!(matches!(now(submit(work(&m, &[], &[]))), Err(Error::Lost { .. })));
+    assert!(matches!(now(work(&m, &[], &[]).submit()), Err(Error::Lost { .. })));
     assert_eq!((m.submitted(), other.submitted()), (0, 0));
 }
 

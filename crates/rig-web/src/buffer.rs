@@ -8,7 +8,8 @@ use crate::page::{self, Array};
 use crate::task;
 use crate::told::{Answer, misuse};
 use rig::bytes::{HostBytes, InArray};
-use rig::{Buffer, Claims, Device, Misuse, Point, Use, copy_async, embed};
+use rig::embed::{self, InPlace};
+use rig::{Buffer, Claims, Device, Misuse, Point, Use, copy_async};
 use std::any::Any;
 
 /// Makes a host buffer over part of an array of the page.
@@ -122,7 +123,7 @@ extern "C" fn ready(ticket: f64, buffer: f64, write: u32) {
     let buffer = buffer_of(buffer);
     task::start(ticket, async move {
         // Refused where an access would be, ahead of any wait.
-        match task::once(embed::in_place(&buffer, use_of(write))) {
+        match task::once(InPlace::begin(&buffer, use_of(write))) {
             Some(access) => access.map(|_| Answer::default()),
             None => buffer.wait_async(use_of(write)).await.map(Answer::from),
         }
@@ -134,7 +135,7 @@ extern "C" fn ready(ticket: f64, buffer: f64, write: u32) {
 #[unsafe(no_mangle)]
 extern "C" fn access(buffer: f64, write: u32) -> f64 {
     let buffer = buffer_of(buffer);
-    let Some(access) = task::once(embed::in_place(&buffer, use_of(write))) else { return 0.0 };
+    let Some(access) = task::once(InPlace::begin(&buffer, use_of(write))) else { return 0.0 };
     told(access.map(|access| {
         page::answered(&place_text(access.bytes()));
         keep(Kept::Access(access))

@@ -65,6 +65,6 @@ impl Submission {
             writes: &self.writes,
             waits: &waits,
         };
-        embed::submit(work).await
+        work.submit().await
     }
 }

@@ -84,8 +84,8 @@ pub fn wrap(bytes: HostBytes, keeper: impl Any + MaybeSend) -> Buffer {
 /// # Errors
 ///
 /// Those of [`crate::copy_async`].
-pub async fn copy_taken(src: &Buffer, dst: &Buffer) -> Result<()> {
-    copy_at(src, dst, Pace::AtOnce).await
+pub fn copy_taken(src: &Buffer, dst: &Buffer) -> impl Future<Output = Result<()>> {
+    copy_at(src, dst, Pace::AtOnce)
 }
 
 /// Makes a buffer of a region that the embedder's own driver made of something the program
@@ -145,53 +145,40 @@ pub struct Submission<'a> {
     pub waits: &'a [Point],
 }
 
-/// Hands work over and returns its point, as if it had been prepared first; does not wait for the
-/// work. Waits as [`Prepared::submit_async`](crate::Prepared::submit_async) does.
-///
-/// # Errors
-///
-/// Those of [`Builder::build`](crate::Builder::build) and of `submit_async`.
-pub async fn submit(what: Submission<'_>) -> Result<Point> {
-    let Submission { device, native, reads, writes, waits } = what;
-    let owner = &device.owner;
-    let reads = reads.iter().map(|buffer| (buffer, Access::Read));
-    let named = reads.chain(writes.iter().map(|buffer| (buffer, Access::Write)));
-    entry::check(SUBMIT)?;
-    if !owner.has_timeline() {
-        return Err(Failed::unsupported(&owner.name, "this device takes no submissions").into());
+impl Submission<'_> {
+    /// Hands work over and returns its point, as if it had been prepared first; does not wait for
+    /// the work. Waits as [`Prepared::submit_async`](crate::Prepared::submit_async) does.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Builder::build`](crate::Builder::build) and of `submit_async`.
+    pub async fn submit(self) -> Result<Point> {
+        let Self { device, native, reads, writes, waits } = self;
+        let owner = &device.owner;
+        let reads = reads.iter().map(|buffer| (buffer, Access::Read));
+        let named = reads.chain(writes.iter().map(|buffer| (buffer, Access::Write)));
+        entry::check(SUBMIT)?;
+        if !owner.has_timeline() {
+            return Err(Failed::unsupported(&owner.name, "this device takes no submissions").into());
+        }
+        for (buffer, _) in named.clone() {
+            check_on(SUBMIT, owner, buffer.device_owner())?;
+        }
+        check_usable(SUBMIT, named.clone())?;
+        life::check_lost(owner)?;
+        for (buffer, _) in named.clone() {
+            buffer.check_devices()?;
+        }
+        for point in waits {
+            life::check_submitted(SUBMIT, *point)?;
+        }
+        let parts =
+            native.map(|native| Part { queue: 0, after: Vec::new(), op: Op::Native(native) });
+        let spans: Vec<_> = named.clone().map(|(buffer, access)| span_of(buffer, access)).collect();
+        let touches = merge(named.map(|(buffer, access)| Touch { at: &buffer.at, access }));
+        let work = Work { prepared: None, parts: parts.as_slice(), spans: &spans };
+        Ok(hand_over(owner, &Job { waits, ..Job::of(SUBMIT, work, &touches) }).await?)
     }
-    for (buffer, _) in named.clone() {
-        check_on(SUBMIT, owner, buffer.device_owner())?;
-    }
-    check_usable(SUBMIT, named.clone())?;
-    life::check_lost(owner)?;
-    for (buffer, _) in named.clone() {
-        buffer.check_devices()?;
-    }
-    for point in waits {
-        life::check_submitted(SUBMIT, *point)?;
-    }
-    let parts = native.map(|native| Part { queue: 0, after: Vec::new(), op: Op::Native(native) });
-    let spans: Vec<_> = named.clone().map(|(buffer, access)| span_of(buffer, access)).collect();
-    let touches = merge(named.map(|(buffer, access)| Touch { at: &buffer.at, access }));
-    let work = Work { prepared: None, parts: parts.as_slice(), spans: &spans };
-    Ok(hand_over(owner, &Job { waits, ..Job::of(SUBMIT, work, &touches) }).await?)
-}
-
-/// Waits like [`Buffer::read_async`] or [`Buffer::write_async`], and answers the access itself
-/// instead of running a function in it: for functions that cannot run inside a call. Whoever has
-/// one uses the bytes at once and drops it; what conflicts is refused meanwhile.
-///
-/// # Errors
-///
-/// Those of [`Buffer::read_async`] and [`Buffer::write_async`].
-pub async fn in_place(buffer: &Buffer, what: Use) -> Result<InPlace> {
-    let call = match what {
-        Use::Read => "read",
-        Use::Write => "write",
-    };
-    let (claim, bytes) = buffer.access(call, what.into()).await?;
-    Ok(InPlace { bytes, _claim: claim })
 }
 
 /// An access of the host in progress, until it is dropped.
@@ -201,6 +188,22 @@ pub struct InPlace {
 }
 
 impl InPlace {
+    /// Waits like [`Buffer::read_async`] or [`Buffer::write_async`], and answers the access itself
+    /// instead of running a function in it: for functions that cannot run inside a call. Whoever
+    /// has one uses the bytes at once and drops it; what conflicts is refused meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Buffer::read_async`] and [`Buffer::write_async`].
+    pub async fn begin(buffer: &Buffer, what: Use) -> Result<Self> {
+        let call = match what {
+            Use::Read => "read",
+            Use::Write => "write",
+        };
+        let (claim, bytes) = buffer.access(call, what.into()).await?;
+        Ok(Self { bytes, _claim: claim })
+    }
+
     /// Returns where the bytes are.
     pub fn bytes(&self) -> HostBytes {
         self.bytes

@@ -38,8 +38,8 @@ pub fn opener() -> Opener {
 /// # Ok(())
 /// # }
 /// ```
-pub async fn open_async(name: &str) -> Result<Device> {
-    Device::open_async(name, opener()).await
+pub fn open_async(name: &str) -> impl Future<Output = Result<Device>> {
+    Device::open_async(name, opener())
 }
 
 /// Opens a device like [`open_async`], and blocks meanwhile.

@@ -35,8 +35,8 @@ pub fn opener(options: Options) -> Opener {
 /// # Ok(())
 /// # }
 /// ```
-pub async fn open_async(name: &str) -> Result<Device> {
-    Device::open_async(name, opener(Options::default())).await
+pub fn open_async(name: &str) -> impl Future<Output = Result<Device>> {
+    Device::open_async(name, opener(Options::default()))
 }
 
 /// Opens a device like [`open_async`], and blocks meanwhile.
