@@ -193,6 +193,11 @@ impl Allocation {
         }
     }
 
+    /// Whether it is an open file.
+    pub(crate) fn is_file(&self) -> bool {
+        HAS_FILES && self.memory == Memory::File
+    }
+
     pub(crate) fn is_read_only(&self) -> bool {
         self.has(READ_ONLY)
     }
@@ -227,7 +232,7 @@ impl Allocation {
     /// Whether the host addresses the bytes, always or while mapped.
     pub(crate) fn is_addressed(&self) -> bool {
         match self.memory {
-            Memory::File => false,
+            _ if self.is_file() => false,
             Memory::Empty => self.owner.facts.addressed != Addressed::Never,
             _ => self.bytes.is_some() || self.is_mapped_access(),
         }
@@ -446,6 +451,9 @@ impl Memory {
         matches!(self, Self::Wrapped | Self::File)
     }
 }
+
+/// Whether there may be files: a browser has none (S1.10), and none of the code for them.
+pub(crate) const HAS_FILES: bool = cfg!(not(target_family = "wasm"));
 
 /// What a call that moves the bytes counts beside itself.
 const MOVES: u64 = 1 << 32;

@@ -4,7 +4,7 @@
 //! pass through staging, or are filled by the device. Any thread may call.
 
 use crate::access::{Side as Claimed, claim_host, part_bytes};
-use crate::allocation::{Call, Memory};
+use crate::allocation::Call;
 use crate::buffer::Buffer;
 use crate::driver::{Access, Op, Part, Work};
 use crate::entry;
@@ -45,10 +45,10 @@ impl Buffer {
         }
         let _call = Call::moving(&self.at);
         let part = self.view(offset, out.len() as u64)?;
-        if self.at.memory == Memory::File || self.at.is_addressed() {
+        if self.at.is_file() || self.at.is_addressed() {
             let side = Claimed { buffer: &part, access: Access::Read };
             let _held = claim_host("blit_to", &[side]).await?;
-            if self.at.memory == Memory::File {
+            if self.at.is_file() {
                 return Ok(read_file(&part, 0, out)?);
             }
             part_bytes(&part, 0, part.len())?.read_slice(out);
@@ -72,10 +72,10 @@ impl Buffer {
         }
         let _call = Call::moving(&self.at);
         let part = self.view(offset, bytes.len() as u64)?;
-        if self.at.memory == Memory::File || self.at.is_addressed() {
+        if self.at.is_file() || self.at.is_addressed() {
             let side = Claimed { buffer: &part, access: Access::Write };
             let _held = claim_host("blit_from", &[side]).await?;
-            if self.at.memory == Memory::File {
+            if self.at.is_file() {
                 return Ok(write_file(&part, 0, bytes)?);
             }
             part_bytes(&part, 0, part.len())?.write_slice(bytes);
@@ -96,10 +96,10 @@ impl Buffer {
             return Ok(());
         }
         let _call = Call::moving(&self.at);
-        if self.at.memory == Memory::File || self.at.is_addressed() {
+        if self.at.is_file() || self.at.is_addressed() {
             let side = Claimed { buffer: self, access: Access::Write };
             let _held = claim_host("fill", &[side]).await?;
-            if self.at.memory == Memory::File {
+            if self.at.is_file() {
                 return Ok(fill_file(self, byte)?);
             }
             part_bytes(self, 0, self.len())?.fill(byte);

@@ -53,7 +53,7 @@ pub fn borrow(device: &Device, buffer: &Buffer) -> Result<Option<Buffer>> {
     if target.id == root.owner.id {
         return Ok(Some(buffer.through(On::Owner)));
     }
-    if target.driver.file().is_some() || root.memory == Memory::File {
+    if target.has_files || root.is_file() {
         return Ok(None);
     }
     if root.memory == Memory::Empty {

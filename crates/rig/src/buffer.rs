@@ -334,7 +334,7 @@ impl Buffer {
         let pinned = Pin::new(self.at.record());
         self.check_live("lend")?;
         let object = life::InFlight::new(owner)?.driver().lend(self.at.region);
-        let Some(object) = object.filter(|_| !matches!(self.at.memory, Memory::File)) else {
+        let Some(object) = object.filter(|_| !self.at.is_file()) else {
             return Err(
                 Failed::unsupported(&owner.name, "this memory has no object to lend").into()
             );

@@ -96,23 +96,20 @@ pub(crate) async fn copy_on(src: &Buffer, dst: &Buffer, pace: Pace) -> Result<()
 }
 
 async fn run(route: Route, src: &Buffer, dst: &Buffer, pace: Pace) -> Outcome<()> {
-    let len = src.len();
     match route {
-        Route::HostCopy | Route::FileRead | Route::FileWrite => by_host(route, src, dst).await,
+        _ if src.at.is_file() && dst.at.is_file() => file_to_file(src, dst).await,
+        Route::HostCopy | Route::FileRead | Route::FileWrite | Route::FileToFile => {
+            by_host(src, dst).await
+        }
         Route::Direct { by } => direct(by, src, dst).await,
         Route::StagedIn { .. } | Route::FileToDevice { .. } => {
-            let is_file = matches!(route, Route::FileToDevice { .. });
-            let source = if is_file { Source::File(src) } else { Source::Host(src, pace) };
-            shared_in(&source, dst).await
+            shared_in(&Source::Buffer(src, pace), dst).await
         }
         Route::StagedOut { .. } | Route::DeviceToFile { .. } => {
             check_claim("copy", Claimed { buffer: dst, access: Access::Write })?;
-            let is_file = matches!(route, Route::DeviceToFile { .. });
-            let mut sink = if is_file { Sink::File(dst) } else { Sink::Host(dst) };
-            shared_out(src, &mut sink).await
+            shared_out(src, &mut Sink::Buffer(dst)).await
         }
         Route::StagedThrough { .. } => staged_through(src, dst).await,
-        Route::FileToFile => file_to_file(src, dst, len).await,
         Route::WantsPeer { by } | Route::Unsupported { device: by } => {
             Err(Failed::unsupported(&track(by).name(), "this device runs no copies"))
         }
@@ -144,7 +141,7 @@ fn choose(src: &Buffer, dst: &Buffer) -> Outcome<(Route, Option<MapRef>)> {
 fn side(buffer: &Buffer) -> Side {
     let owner = &buffer.at.owner;
     let place = match buffer.at.memory {
-        Memory::File => Place::File,
+        _ if buffer.at.is_file() => Place::File,
         Memory::Pool { kind, .. } => Place::of_memory(kind, owner.facts.addressed),
         _ if buffer.at.is_addressed() => Place::Addressed,
         _ => Place::Unaddressed,
@@ -158,21 +155,21 @@ fn side(buffer: &Buffer) -> Side {
 }
 
 /// The host moves all of it, under claims.
-async fn by_host(route: Route, src: &Buffer, dst: &Buffer) -> Outcome<()> {
+async fn by_host(src: &Buffer, dst: &Buffer) -> Outcome<()> {
     let sides = [
         Claimed { buffer: src, access: Access::Read },
         Claimed { buffer: dst, access: Access::Write },
     ];
     let _held = claim_host("copy", &sides).await?;
     let bytes = |buffer: &Buffer| part_bytes(buffer, 0, buffer.len());
-    match route {
-        Route::FileRead => bytes(dst)?.with_mut(|into| read_file(src, 0, into)),
-        Route::FileWrite => bytes(src)?.with(|from| write_file(dst, 0, from)),
-        _ => {
-            bytes(src)?.copy_to(bytes(dst)?);
-            Ok(())
-        }
+    if src.at.is_file() {
+        return bytes(dst)?.with_mut(|into| read_file(src, 0, into));
     }
+    if dst.at.is_file() {
+        return bytes(src)?.with(|from| write_file(dst, 0, from));
+    }
+    bytes(src)?.copy_to(bytes(dst)?);
+    Ok(())
 }
 
 /// One device moves all of it, and is waited for.

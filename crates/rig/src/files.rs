@@ -50,7 +50,7 @@ impl Device {
         life::drain(owner);
         life::check_lost(owner)?;
         let call = life::InFlight::new(owner)?;
-        let Some(io) = call.driver().file() else {
+        let Some(io) = call.driver().file().filter(|_| owner.has_files) else {
             return Err(Failed::unsupported(&owner.name, "this device has no files"));
         };
         let (region, len) = open(io).map_err(|error| file_error(owner, error))?;

@@ -5,6 +5,7 @@
 //! thread may open. `OPENING` is a leaf lock; each opening's own future is polled by one thread at
 //! a time, under its own lock, which only other openers of that name can meet.
 
+use crate::allocation::HAS_FILES;
 use crate::allocation::heap::Heap;
 use crate::allocation::owner::{Ends, Owner};
 use crate::cache::Options as CacheOptions;
@@ -277,7 +278,7 @@ fn new_owner(
         id,
         name: Arc::clone(name),
         copy_queue: facts.copy_queue(),
-        has_files: driver.file().is_some(),
+        has_files: HAS_FILES && driver.file().is_some(),
         track: track(id),
         gate: Gate::new(),
         turn: Turn::new(),

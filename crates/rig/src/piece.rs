@@ -31,8 +31,7 @@ pub(crate) enum Pace {
 
 /// Where the host takes a piece from.
 pub(crate) enum Source<'a> {
-    Host(&'a Buffer, Pace),
-    File(&'a Buffer),
+    Buffer(&'a Buffer, Pace),
     Slice(&'a [u8]),
 }
 
@@ -40,16 +39,15 @@ impl Source<'_> {
     /// Moves a piece into a half.
     async fn move_into(&self, offset: u64, into: HostBytes) -> Outcome<()> {
         let len = into.len_bytes();
-        let is_file = matches!(self, Self::File(_));
         match self {
             Self::Slice(from) => {
                 into.write_slice_near(piece(from, offset, len));
                 Ok(())
             }
-            Self::Host(buffer, _) | Self::File(buffer) => {
+            Self::Buffer(buffer, _) => {
                 let side = Claimed { buffer, access: Access::Read };
                 let _held = claim_host("copy", &[side]).await?;
-                if is_file {
+                if buffer.at.is_file() {
                     return into.with_mut(|into| read_file(buffer, offset, into));
                 }
                 part_bytes(buffer, offset, len)?.copy_near_to(into);
@@ -66,8 +64,7 @@ fn piece(bytes: &[u8], offset: u64, len: u64) -> &[u8] {
 
 /// Where the host puts a piece.
 pub(crate) enum Sink<'a> {
-    Host(&'a Buffer),
-    File(&'a Buffer),
+    Buffer(&'a Buffer),
     Slice(&'a mut [u8]),
 }
 
@@ -75,16 +72,15 @@ impl Sink<'_> {
     /// Moves a piece out of a half.
     async fn move_from(&mut self, offset: u64, from: HostBytes) -> Outcome<()> {
         let len = from.len_bytes();
-        let is_file = matches!(self, Self::File(_));
         match self {
             Self::Slice(into) => {
                 from.read_slice(&mut into[offset as usize..(offset + len) as usize]);
                 Ok(())
             }
-            Self::Host(buffer) | Self::File(buffer) => {
+            Self::Buffer(buffer) => {
                 let side = Claimed { buffer, access: Access::Write };
                 let _held = claim_host("copy", &[side]).await?;
-                if is_file {
+                if buffer.at.is_file() {
                     return from.with(|from| write_file(buffer, offset, from));
                 }
                 from.copy_to(part_bytes(buffer, offset, len)?);
@@ -154,7 +150,9 @@ pub(crate) fn taken<'a>(src: &Source<'a>, dst: &Buffer) -> Option<&'a Buffer> {
     let facts = &dst.at.owner.facts;
     let whole = (dst.offset() | dst.len()).is_multiple_of(facts.grain_bytes);
     match src {
-        Source::Host(buffer, _) if facts.write_bytes > 0 && whole => Some(buffer),
+        Source::Buffer(buffer, _) if facts.write_bytes > 0 && whole && !buffer.at.is_file() => {
+            Some(buffer)
+        }
         _ => None,
     }
 }
@@ -162,7 +160,7 @@ pub(crate) fn taken<'a>(src: &Source<'a>, dst: &Buffer) -> Option<&'a Buffer> {
 /// Returns the bytes of the next piece that a driver takes as it is.
 fn write_len(src: &Source<'_>, dst: &Buffer, offset: u64) -> u64 {
     let len_max = match src {
-        Source::Host(_, Pace::AtOnce) if dst.len() <= dst.at.owner.facts.write_bytes => dst.len(),
+        Source::Buffer(_, Pace::AtOnce) if dst.len() <= dst.at.owner.facts.write_bytes => dst.len(),
         _ => staging::piece_bytes(&dst.at.owner),
     };
     len_max.min(dst.len() - offset)
@@ -318,16 +316,16 @@ async fn between_halves(
 }
 
 /// The host reads each piece into a half, and writes it from there.
-pub(crate) async fn file_to_file(src: &Buffer, dst: &Buffer, len: u64) -> Outcome<()> {
+pub(crate) async fn file_to_file(src: &Buffer, dst: &Buffer) -> Outcome<()> {
     let host = host_owner();
     let mut lane = Lane::default();
     let mut offset = 0;
-    while offset < len {
+    while offset < src.len() {
         let half = take_half(host, &mut lane, DeviceId::HOST).await?;
-        let piece_len = (len - offset).min(half.len());
+        let piece_len = (src.len() - offset).min(half.len());
         let piece = half_bytes(&half, piece_len, Access::Write).await?;
-        Source::File(src).move_into(offset, piece).await?;
-        Sink::File(dst).move_from(offset, piece).await?;
+        Source::Buffer(src, Pace::Steady).move_into(offset, piece).await?;
+        Sink::Buffer(dst).move_from(offset, piece).await?;
         offset += piece_len;
     }
     Ok(())

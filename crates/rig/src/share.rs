@@ -30,7 +30,7 @@ use std::task::Poll;
 /// Copies out like [`staged_out`]; small copies share a half.
 pub(crate) async fn shared_out(src: &Buffer, dst: &mut Sink<'_>) -> Outcome<()> {
     let device = &src.at.owner;
-    if !is_small(device, src.len()) || matches!(dst, Sink::File(_)) {
+    if !is_small(device, src.len()) || matches!(dst, Sink::Buffer(dst) if dst.at.is_file()) {
         return staged_out(src, dst).await;
     }
     let part = join(device, src.len(), device.id).await?;
@@ -47,11 +47,10 @@ pub(crate) async fn shared_out(src: &Buffer, dst: &mut Sink<'_>) -> Outcome<()> 
     let started = profile::begin();
     match dst {
         Sink::Slice(into) => part.bytes(Access::Read).await?.read_slice(into),
-        Sink::Host(buffer) => {
+        Sink::Buffer(buffer) => {
             let side = Claimed { buffer, access: Access::Write };
             part.with_claimed(side, Access::Read, |from, into| from.copy_to(into)).await?;
         }
-        Sink::File(_) => {}
     }
     note(started, What::HostMove, DeviceId::HOST, part.len);
     Ok(())
@@ -60,7 +59,8 @@ pub(crate) async fn shared_out(src: &Buffer, dst: &mut Sink<'_>) -> Outcome<()> 
 /// Copies in like [`staged_in`]; small copies that need halves share one.
 pub(crate) async fn shared_in(src: &Source<'_>, dst: &Buffer) -> Outcome<()> {
     let device = &dst.at.owner;
-    let is_alone = matches!(src, Source::File(_)) || taken(src, dst).is_some();
+    let is_alone =
+        matches!(src, Source::Buffer(src, _) if src.at.is_file()) || taken(src, dst).is_some();
     if !is_small(device, dst.len()) || is_alone {
         return staged_in(src, dst).await;
     }
@@ -68,11 +68,10 @@ pub(crate) async fn shared_in(src: &Source<'_>, dst: &Buffer) -> Outcome<()> {
     let started = profile::begin();
     match src {
         Source::Slice(from) => part.bytes(Access::Write).await?.write_slice(from),
-        Source::Host(buffer, _) => {
+        Source::Buffer(buffer, _) => {
             let side = Claimed { buffer, access: Access::Read };
             part.with_claimed(side, Access::Write, |into, from| from.copy_to(into)).await?;
         }
-        Source::File(_) => {}
     }
     note(started, What::HostMove, DeviceId::HOST, part.len);
     let started = profile::begin();
