@@ -9,7 +9,7 @@
 mod producers;
 mod touch;
 
-pub(crate) use crate::hand::touch::{Fixed, INLINE, Touch, Use, merge};
+pub(crate) use crate::hand::touch::{Fixed, INLINE, Touch, Touches, Use, merge};
 
 use crate::allocation::owner::{Owner, Release};
 use crate::allocation::{Allocation, Memory};

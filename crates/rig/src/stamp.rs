@@ -8,7 +8,6 @@
 use crate::once::OnceBox;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
 use crate::timeline::{Access, DeviceId, Fate, Point, VALUE_MAX, device_of};
-use smallvec::SmallVec;
 
 /// The record.
 #[derive(Debug)]
@@ -138,11 +137,17 @@ impl Stamps {
 
     fn more(&self) -> &More {
         self.more.get_or_init(|| {
-            let (count, points) = (AtomicU32::new(0), Mutex::new(SmallVec::new()));
+            let (count, points) = (AtomicU32::new(0), Mutex::new(Points::new()));
             More { count, points }
         })
     }
 }
+
+/// Points, natively a few off the heap: a browser's package has no code for that.
+#[cfg(not(target_family = "wasm"))]
+type Points = smallvec::SmallVec<[Point; FEW]>;
+#[cfg(target_family = "wasm")]
+type Points = Vec<Point>;
 
 /// The last uses on further devices.
 #[derive(Debug)]
@@ -150,7 +155,7 @@ struct More {
     /// How many points there are, so that nobody locks for none.
     count: AtomicU32,
     /// Guards the points, one a device; while the memory serves one buffer none goes away.
-    points: Mutex<SmallVec<[Point; FEW]>>,
+    points: Mutex<Points>,
 }
 
 impl More {

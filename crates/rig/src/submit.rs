@@ -9,7 +9,7 @@ use crate::device::Device;
 use crate::driver::{Op, Span, Work};
 use crate::entry;
 use crate::error::{Misuse, Outcome, Result};
-use crate::hand::{self, Fixed, Job, Touch, Use, hand_over, hand_over_now};
+use crate::hand::{self, Fixed, Job, Touch, Touches, Use, hand_over, hand_over_now};
 use crate::hold::Hold;
 use crate::kernel::Kernel;
 use crate::life;
@@ -108,7 +108,7 @@ impl Prepared {
         self.inner.slots.iter().map(span).collect()
     }
 
-    fn touches<'a>(&'a self, run: &[&'a Buffer]) -> SmallVec<[Touch<'a>; hand::INLINE]> {
+    fn touches<'a>(&'a self, run: &[&'a Buffer]) -> Touches<'a> {
         let fixed = self.inner.buffers.iter().zip(&self.inner.fixed);
         let fixed = fixed.map(|(buffer, fixed)| Touch { at: &buffer.at, access: fixed.access() });
         let given = run.iter().zip(&self.inner.runs);

@@ -16,7 +16,6 @@ use crate::stamp::Stamps;
 use crate::sync::Ordering;
 use crate::tick;
 use crate::timeline::{Access, DeviceId, Fate, Point};
-use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -292,7 +291,7 @@ pub(crate) fn each_unreached(
 /// Waits for what an access of the host follows now, and not for what comes meanwhile, so that a
 /// stream of submissions ends; tells losses before and after.
 pub(crate) async fn follow_present(stamps: &Stamps, access: Access) -> Outcome<()> {
-    let mut present = SmallVec::<[Point; 4]>::new();
+    let mut present = Vec::new();
     each_unreached(stamps, access, DeviceId::HOST, |point| present.push(point))?;
     if present.is_empty() {
         return Ok(());

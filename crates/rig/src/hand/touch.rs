@@ -4,7 +4,6 @@
 use crate::allocation::{Allocation, Ref};
 use crate::claim::{Ask, Mark};
 use crate::timeline::Access;
-use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// What work does to an allocation.
@@ -83,10 +82,8 @@ fn momentary(at: &Allocation, access: Access) -> Ask {
 }
 
 /// Merges what work uses into one touch an allocation.
-pub(crate) fn merge<'a>(
-    touches: impl IntoIterator<Item = Touch<'a>>,
-) -> SmallVec<[Touch<'a>; INLINE]> {
-    let mut merged: SmallVec<[Touch<'a>; INLINE]> = SmallVec::new();
+pub(crate) fn merge<'a>(touches: impl IntoIterator<Item = Touch<'a>>) -> Touches<'a> {
+    let mut merged = Touches::new();
     for touch in touches {
         match merged.iter_mut().find(|known| same(known.at, touch.at)) {
             Some(known) => known.access = known.access.max(touch.access),
@@ -99,6 +96,12 @@ pub(crate) fn merge<'a>(
 fn same(one: &Ref, other: &Ref) -> bool {
     std::ptr::eq::<Allocation>(&**one, &**other)
 }
+
+/// Touches, natively the usual count off the heap: a browser's package has no code for that.
+#[cfg(not(target_family = "wasm"))]
+pub(crate) type Touches<'a> = smallvec::SmallVec<[Touch<'a>; INLINE]>;
+#[cfg(target_family = "wasm")]
+pub(crate) type Touches<'a> = Vec<Touch<'a>>;
 
 /// The touches that a hand-over keeps off the heap.
 pub(crate) const INLINE: usize = 32;
