@@ -75,7 +75,7 @@ impl BufferBuilder<'_> {
 
 impl<'a> BufferBuilder<'a> {
     /// Does all that needs no wait and no driver.
-    #[inline]
+    #[cfg_attr(not(target_family = "wasm"), inline)] // The package would have it twice.
     pub(crate) fn begin(self, call: &'static str) -> Outcome<Begun<'a>> {
         let Self { device, len, kind, tag } = self;
         entry::check(call)?;

@@ -179,7 +179,7 @@ pub(crate) fn create_now(owner: &Arc<Owner>, left: Left) -> Outcome<Ref> {
 }
 
 /// Does what comes before the first try, in the order of S10.5, and looks into the asked bin.
-#[inline]
+#[cfg_attr(not(target_family = "wasm"), inline)] // The package would have it twice.
 pub(crate) fn first(owner: &Arc<Owner>, want: Want) -> Outcome<First> {
     let kind = check(owner, &want)?;
     life::drain(owner);
