@@ -12,7 +12,7 @@
 
 use crate::allocation::owner::Owner;
 use crate::budget::Where;
-use crate::drain::{self, After};
+use crate::drain::{self, After, Rest};
 use crate::driver::{Driver, Fault, Stopped};
 use crate::error::{Error, Failed, Misuse, Outcome};
 use crate::gate::Duty;
@@ -358,10 +358,15 @@ pub(crate) fn with_after<R>(f: impl FnOnce(&mut After) -> R) -> R {
     let mut after = After::default();
     let answer = f(&mut after);
     if let Some(rest) = after.rest() {
-        rest.keepers.into_iter().for_each(drain::drop_keeper);
-        rest.stops.iter().for_each(stop);
+        do_rest(*rest);
     }
     answer
+}
+
+#[cold]
+fn do_rest(rest: Rest) {
+    rest.keepers.into_iter().for_each(drain::drop_keeper);
+    rest.stops.iter().for_each(stop);
 }
 
 /// Drains every device, and waits for the drains that others have begun: what they took off a
