@@ -284,13 +284,13 @@ async fn transient(device: &Arc<Owner>, key: Key) -> Outcome<Option<Half>> {
 }
 
 /// Makes a half's memory, charged to the host as staging.
-async fn make(device: &Arc<Owner>, key: Key, len: u64) -> Outcome<Ref> {
+fn make(device: &Arc<Owner>, key: Key, len: u64) -> impl Future<Output = Outcome<Ref>> {
     life::at_stop(forget);
     let owner = match key {
         Key::Host(_) => host_owner(),
         Key::Own(..) => device,
     };
-    reclaim::create_half(owner, len).await
+    reclaim::create_half(owner, len)
 }
 
 fn map_half(device: &Arc<Owner>, at: &Ref) -> Outcome<Option<MapRef>> {
