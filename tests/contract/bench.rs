@@ -260,11 +260,11 @@ pub fn host_memory(len: u64) -> HostMemory {
 }
 
 pub fn span(region: Region, offset: u64, len: u64) -> Span {
-    Span { region, offset, len, access: Access::Read }
+    Span { region, offset, len, access: Access::Read, is_last: false }
 }
 
 pub fn write(region: Region, offset: u64, len: u64) -> Span {
-    Span { region, offset, len, access: Access::Write }
+    Span { region, offset, len, access: Access::Write, is_last: false }
 }
 
 pub fn copy(src: usize, dst: usize) -> Part {

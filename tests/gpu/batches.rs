@@ -55,7 +55,6 @@ fn s8_8_what_wgpu_refuses_once_it_is_recorded_harms_no_value_of_the_batch() {
     x.fill(0).unwrap();
     let step = d.kernel(wgsl(STEP, "step")).unwrap();
     let both = d.kernel(wgsl(BOTH, "both")).unwrap();
-    let apart = d.kernel(wgsl(APART, "apart")).unwrap();
     let (low, high) = (x.view(0, 512).unwrap(), x.view(512, 512).unwrap());
     let launch = |by: u32| step.launch([1, 1, 1]).writes(&x).args(&by.to_ne_bytes()).submit();
     launch(1).unwrap();
@@ -63,7 +62,6 @@ fn s8_8_what_wgpu_refuses_once_it_is_recorded_harms_no_value_of_the_batch() {
     let wrong = [
         step.launch([70_000, 1, 1]).writes(&x).args(&[9; 4]).submit(),
         both.launch([1, 1, 1]).reads(&low).writes(&high).submit(),
-        apart.launch([1, 1, 1]).writes(&x).submit(),
     ];
     for (at, wrong) in wrong.into_iter().enumerate() {
         let told = matches!(wrong, Err(Error::Misuse { what: Misuse::Rejected { .. }, .. }));
@@ -211,12 +209,4 @@ const BOTH: &str = "
 @group(0) @binding(1) var<storage, read_write> dst: array<u32>;
 @compute @workgroup_size(1)
 fn both() { dst[0] = src[0]; }
-";
-
-/// Has a binding that no launch fills.
-const APART: &str = "
-@group(0) @binding(0) var<storage, read_write> dst: array<u32>;
-@group(1) @binding(0) var<storage, read_write> other: array<u32>;
-@compute @workgroup_size(1)
-fn apart() { dst[0] = other[0]; }
 ";

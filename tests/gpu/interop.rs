@@ -1,6 +1,6 @@
 //! A program with wgpu objects of its own beside rig's.
 
-use crate::found::{open, options};
+use crate::found::{open, open_importing, options};
 use rig::driver::Addressed;
 use rig::wgpu::{adopt, encode, handles, lend, wrap};
 use rig::{Device, Error, Misuse, Result};
@@ -63,7 +63,7 @@ fn s4_16_memory_that_is_lent_serves_nobody_else() {
     let lent = lend(&x).unwrap();
     drop(x);
     drain(&d);
-    assert_eq!((d.cached(), d.held(), d.stats().given_away_bytes), (0, 0, 4096));
+    assert_eq!((d.cached(), d.held(), d.stats().given_away_bytes), (0, 0, 0));
     for round in 0..20 {
         let y = d.create_buffer(4096).unwrap();
         y.fill(round).unwrap();
@@ -73,6 +73,92 @@ fn s4_16_memory_that_is_lent_serves_nobody_else() {
     let mut out = [0; 4096];
     seen.blit_to(0, &mut out).unwrap();
     assert_eq!(out, [5; 4096]);
+}
+
+#[test]
+fn s4_16_a_lent_buffer_is_the_programs_alone_once_nobody_can_reach_it() {
+    let Some((d, device, queue, told)) = adopted("left") else { return };
+    let x = d.create_buffer(64).unwrap();
+    x.fill(6).unwrap();
+    let lent = lend(&x).unwrap();
+    drop(x);
+    drain(&d);
+    let seen = buffer(&device, 64, BufferUsages::MAP_READ | BufferUsages::COPY_DST);
+    let mut encoder = device.create_command_encoder(&Default::default());
+    encoder.copy_buffer_to_buffer(&lent.buffer, 0, &seen, 0, 64);
+    queue.submit([encoder.finish()]);
+    seen.map_async(MapMode::Read, .., |mapped| mapped.unwrap());
+    device.poll(PollType::wait_indefinitely()).unwrap();
+    rig_support::until("it is mapped", || seen.get_mapped_range(..).is_ok());
+    assert_eq!(*seen.get_mapped_range(..).unwrap(), [6; 64]);
+    let stats = d.stats();
+    assert_eq!((stats.held_bytes, stats.given_away_bytes), (0, 0));
+    assert!(told.lock().unwrap().is_empty());
+}
+
+#[test]
+fn s4_16_a_borrow_is_not_lent_and_its_memory_comes_back() {
+    let Some(d) = open_importing("lent borrow") else { return };
+    let h = rig::host().create_buffer(1 << 20).unwrap();
+    let there = rig::borrow(&d, &h).unwrap().expect("it is of whole pages");
+    let refused = lend(&there).map(drop);
+    let Err(Error::Unsupported { why, .. }) = refused else { panic!("{refused:?}") };
+    assert!(why.contains("borrow"), "{why}");
+    let before = rig::host().stats().given_away_bytes;
+    drop((h, there));
+    drain(&d);
+    assert_eq!(rig::host().stats().given_away_bytes, before);
+}
+
+#[test]
+fn s4_16_what_a_program_keeps_of_host_memory_that_it_was_shown_ends_with_the_last_borrow() {
+    let Some(d) = open_importing("kept") else { return };
+    let (device, queue) = handles(&d).unwrap();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tell = Arc::clone(&told);
+    let handler = move |error: wgpu::Error| tell.lock().unwrap().push(error.to_string());
+    device.on_uncaptured_error(Arc::new(handler));
+    let h = rig::host().create_buffer(1 << 20).unwrap();
+    h.fill(1).unwrap();
+    let there = rig::borrow(&d, &h).unwrap().expect("it is of whole pages");
+    let (keep, kept) = channel();
+    let show = encode(move |_, places| keep.send(places[0].buffer.clone()).unwrap());
+    let work = d.prepare().native(show).reads(&there).build().unwrap();
+    work.submit(&[], &[]).unwrap().wait().unwrap();
+    let kept = kept.recv().unwrap();
+    drop((work, there));
+    drain(&d);
+    let mut encoder = device.create_command_encoder(&Default::default());
+    encoder.clear_buffer(&kept, 0, None);
+    queue.submit([encoder.finish()]);
+    device.poll(PollType::wait_indefinitely()).unwrap();
+    h.read(|bytes| assert!(bytes.iter().all(|byte| *byte == 1))).unwrap();
+    assert!(told.lock().unwrap().iter().any(|text| text.contains("destroyed")), "{told:?}");
+    // It is mapped anew for whoever borrows it next.
+    let again = rig::borrow(&d, &h).unwrap().expect("it is of whole pages");
+    again.fill(2).unwrap();
+    h.read(|bytes| assert_eq!(bytes[0], 2)).unwrap();
+}
+
+#[test]
+fn s1_2_a_device_of_another_instance_is_another_though_wgpu_says_the_same() {
+    let [Some(one), Some(two)] = ["instance 1", "instance 2"].map(open) else { return };
+    let [one, two] = [&one, &two].map(|d| handles(d).unwrap());
+    assert!(one.0 == two.0, "wgpu counts the devices of each instance from 1");
+    let mine = || options("of one instance", Addressed::Never).unwrap();
+    let d = adopt(one.0.clone(), one.1.clone(), mine()).unwrap();
+    assert_eq!(adopt(one.0.clone(), one.1.clone(), mine()).unwrap(), d);
+    let taken = adopt(two.0.clone(), two.1.clone(), mine());
+    assert!(matches!(taken, Err(Error::Unsupported { .. })), "{taken:?}");
+    // One that ended meanwhile makes way, though nobody noticed.
+    one.0.destroy();
+    let again = adopt(two.0, two.1, mine()).unwrap();
+    assert!(again != d && d.lost().is_some());
+    let x = again.create_buffer(64).unwrap();
+    x.fill(3).unwrap();
+    let mut out = [0; 64];
+    x.blit_to(0, &mut out).unwrap();
+    assert_eq!(out, [3; 64]);
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod found;
 mod gate;
 mod interop;
 mod large;
+mod launches;
 // Some laws are those of other drivers.
 #[allow(dead_code)]
 #[path = "../contract/laws.rs"]

@@ -316,9 +316,10 @@ impl Buffer {
         Ok(self.leave_claims("share")?)
     }
 
-    /// Lends the driver's own object out: from now on the allocation is never cached, never
-    /// exclusive and never given back by a drop, while the platform cannot tell that the program
-    /// let go of the object; [`Buffer::free`] ends it (S4.16).
+    /// Lends the driver's own object out: from now on the allocation is never cached and never
+    /// exclusive; [`Buffer::free`] ends it. Once nobody can reach it, its bytes are charged no
+    /// more: a `wgpu::Buffer` is the program's alone then, and what no platform keeps for the
+    /// program is given away until the platform tells that the program let go (S4.16).
     ///
     /// # Errors
     ///
@@ -347,6 +348,17 @@ impl Buffer {
 
     fn leave_claims(&self, call: &'static str) -> Outcome<()> {
         if self.at.claims.set_outside_unless_exclusive() { Ok(()) } else { Misuse::Busy.of(call) }
+    }
+
+    /// Whether the bytes end where those of their memory do.
+    pub(crate) fn is_last(&self) -> bool {
+        self.offset + self.len == self.at.len()
+    }
+
+    /// Whether the buffer's device has the bytes from another, which owns them.
+    #[cfg(feature = "wgpu")]
+    pub(crate) fn is_borrow(&self) -> bool {
+        !matches!(self.on, On::Owner)
     }
 
     pub(crate) fn device_owner(&self) -> &Arc<Owner> {

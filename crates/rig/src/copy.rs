@@ -196,7 +196,8 @@ fn span_on(device: &Arc<Owner>, buffer: &Buffer, access: Access) -> Span {
             _ => mapped_region(device, buffer),
         }
     };
-    Span { region, offset: buffer.offset(), len: buffer.len(), access }
+    let (offset, len, is_last) = (buffer.offset(), buffer.len(), buffer.is_last());
+    Span { region, offset, len, access, is_last }
 }
 
 /// Returns the region of the mapping that the route asked for.

@@ -96,7 +96,9 @@ pub trait Driver: MaybeSend + MaybeSync + Any {
     /// Returns the driver's own object for a region, for [`crate::Buffer::lend`].
     fn lend(&self, region: Region) -> Option<Lent>;
 
-    /// Whether the program let go of a lent object; false where the platform cannot tell.
+    /// Whether the program let go of a lent object, or keeps it alive by itself from now on, so
+    /// that the driver's part may go; false where the platform cannot tell. The region is freed
+    /// next.
     fn let_go(&self, region: Region) -> bool {
         let _ = region;
         false

@@ -134,7 +134,8 @@ async fn load_into_memory(
     let buffer = Buffer::whole(at, len);
     let queue = owner.facts.queues.iter().position(|queue| queue.copies).unwrap_or(0);
     let parts = [Part { queue, after: Vec::new(), op: Op::Load { kernel, dst: 0 } }];
-    let span = Span { region: buffer.region(), offset: 0, len, access: Access::Write };
+    let span =
+        Span { region: buffer.region(), offset: 0, len, access: Access::Write, is_last: true };
     let work = Work { prepared: None, parts: &parts, spans: &[span] };
     let touches = [Touch { at: &buffer.at, access: Access::Write }];
     let job = Job::of(CALL, work, &touches);

@@ -200,7 +200,8 @@ async fn leg_in(
 
 /// Returns part of a buffer as its memory's own device names it.
 pub(crate) fn part_of(buffer: &Buffer, offset: u64, len: u64, access: Access) -> Span {
-    Span { region: buffer.at.region, offset: buffer.offset() + offset, len, access }
+    let offset = buffer.offset() + offset;
+    Span { region: buffer.at.region, offset, len, access, is_last: false }
 }
 
 /// A leg outwards that is handed over: its half, where its piece lies, and its point.

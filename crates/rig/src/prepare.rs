@@ -441,7 +441,8 @@ fn work_of(op: &Op) -> (&'static str, fn(&Queue) -> bool) {
 
 /// Returns a buffer's bytes as the device it is on names them.
 pub(crate) fn span_of(buffer: &Buffer, access: Access) -> Span {
-    Span { region: buffer.region(), offset: buffer.offset(), len: buffer.len(), access }
+    let (offset, len, is_last) = (buffer.offset(), buffer.len(), buffer.is_last());
+    Span { region: buffer.region(), offset, len, access, is_last }
 }
 
 /// Checks that work can use its buffers: death first, then read-only memory (S0.3).

@@ -335,7 +335,7 @@ impl Half {
 
 fn span_of(at: &Ref, map: Option<&MapRef>, len: u64, access: Access) -> Span {
     let region = map.map_or(at.region, |map| map.mapping().region());
-    Span { region, offset: 0, len, access }
+    Span { region, offset: 0, len, access, is_last: false }
 }
 
 impl Drop for Half {

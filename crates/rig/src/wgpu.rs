@@ -82,9 +82,10 @@ pub fn open(options: Options) -> Result<Device> {
 /// nothing of the device; see [`Device::open_async`].
 ///
 /// Its callbacks stay the program's, and it is never destroyed; a loss is found by the next work,
-/// or told by [`Device::device_lost`] (S12.1). Of the options only the name, the memory's
-/// addressing, the usages, the batching and whether it maps host memory count; it maps none that
-/// was opened without what that needs.
+/// or told by [`Device::device_lost`] (S12.1). wgpu runs callbacks inside any call that polls or
+/// submits, rig's too: in there a call of rig's may be `Misuse` (`Reentrant`). Of the options only
+/// the name, the memory's addressing, the usages, the batching and whether it maps host memory
+/// count; it maps none that was opened without what that needs.
 ///
 /// # Errors
 ///
@@ -97,13 +98,22 @@ pub async fn adopt_async(
 ) -> Result<Device> {
     #[cfg(target_family = "wasm")]
     take_page();
-    let (name, own) = (Arc::clone(&options.name), device.clone());
-    let opener = Opener::future(wgpu::KIND, async move { wgpu::adopt(device, queue, &options) });
-    let opened = Device::open_async(&name, opener).await?;
-    match handles(&opened)? {
-        (known, _) if known == own => Ok(opened),
-        _ => Err(unsupported(&opened, "the name belongs to another wgpu device")),
+    let open = || {
+        let (device, queue, own) = (device.clone(), queue.clone(), options.clone());
+        let adopt = async move { wgpu::adopt(device, queue, &own) };
+        Device::open_async(&options.name, Opener::future(wgpu::KIND, adopt))
+    };
+    let opened = open().await?;
+    if wgpu::is_same(&handles(&opened)?.0, &device) {
+        return Ok(opened);
     }
+    // The one before may have ended, and nobody has noticed.
+    let Err(fault) = wgpu::find_out(&**opened.driver()) else {
+        return Err(unsupported(&opened, "the name belongs to another wgpu device"));
+    };
+    life::lose(&opened.owner, &fault.0);
+    opened.close_async().await?;
+    open().await
 }
 
 /// Takes a device like [`adopt_async`], and blocks meanwhile.
@@ -125,13 +135,18 @@ pub fn handles(device: &Device) -> Result<(::wgpu::Device, ::wgpu::Queue)> {
     wgpu::handles(&**device.driver()).ok_or_else(|| unsupported(device, NOT_WGPU))
 }
 
-/// Lends a buffer's `wgpu::Buffer` out; see [`Buffer::lend`].
+/// Lends a buffer's `wgpu::Buffer` out; see [`Buffer::lend`]. Where the host maps the device's
+/// memory, an access of the host leaves it mapped, which wgpu does not submit: the program tells
+/// its use first, by [`Device::record_use`], which ends the map, and submits then.
 ///
 /// # Errors
 ///
-/// Those of [`Buffer::lend`]; `Unsupported` on a device of another driver.
+/// Those of [`Buffer::lend`]; `Unsupported` on a device of another driver, and for a borrow.
 pub fn lend(buffer: &Buffer) -> Result<Lent> {
     handles(&buffer.device())?;
+    if buffer.is_borrow() {
+        return Err(unsupported(&buffer.device(), "a borrow of other memory is not lent"));
+    }
     let lent = buffer.lend()?;
     let object: &dyn Any = &*lent.object.0;
     let object = object.downcast_ref::<::wgpu::Buffer>().cloned();
@@ -139,9 +154,11 @@ pub fn lend(buffer: &Buffer) -> Result<Lent> {
     Ok(Lent { buffer: object, offset: lent.offset, len: lent.len })
 }
 
-/// Makes a buffer over a `wgpu::Buffer` of the device's own wgpu device, without a copy. It is
-/// charged to no budget; what it can be used for, its usages say. The program orders its own use of
-/// it, and does not leave it mapped while work of rig's names it.
+/// Makes a buffer over a `wgpu::Buffer` of the device's own wgpu device, without a copy; of another
+/// instance's devices wgpu cannot tell it apart. It is charged to no budget; what it can be used
+/// for, its usages say: a copy of whole words needs `COPY_SRC` or `COPY_DST`, a launch, a fill with
+/// anything but zeros, and what starts or ends within a word `STORAGE`. The program orders its own
+/// use of it, and does not leave it mapped while work of rig's names it.
 ///
 /// # Errors
 ///

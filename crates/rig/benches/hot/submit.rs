@@ -80,7 +80,13 @@ fn entry() -> Side<'static> {
     // A device of its own, so that the word it raises is nobody's.
     let _device = null.open(CacheOptions::default());
     let driver: Arc<dyn Driver> = null;
-    let span = |index| Span { region: Region(index, 0), offset: 0, len: 1, access: Access::Read };
+    let span = |index| Span {
+        region: Region(index, 0),
+        offset: 0,
+        len: 1,
+        access: Access::Read,
+        is_last: true,
+    };
     let spans: Vec<Span> = (0..26).map(span).collect();
     side(move || {
         let work = Work { prepared: Some(0), parts: &[], spans: &spans };

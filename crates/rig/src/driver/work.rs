@@ -110,6 +110,8 @@ pub struct Span {
     pub len: u64,
     /// What the work does to it.
     pub access: Access,
+    /// Whether what lies behind it in its region is nobody's.
+    pub is_last: bool,
 }
 
 /// The work of one value.

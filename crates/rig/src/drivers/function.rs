@@ -291,7 +291,7 @@ mod tests {
     }
 
     fn whole(region: Region, len: u64, access: Access) -> Span {
-        Span { region, offset: 0, len, access }
+        Span { region, offset: 0, len, access, is_last: true }
     }
 
     #[test]

@@ -175,7 +175,7 @@ mod tests {
     fn s0_4_a_span_past_its_region_is_found() {
         let pages = Pages::new();
         let region = pages.alloc(ask(100, false)).unwrap();
-        let span = |offset, len| Span { region, offset, len, access: Access::Read };
+        let span = |offset, len| Span { region, offset, len, access: Access::Read, is_last: false };
         assert_eq!(pages.first_outside(&[span(0, 100), span(100, 0)]), None);
         assert_eq!(pages.first_outside(&[span(0, 100), span(1, 100)]), Some(1));
         assert_eq!(pages.first_outside(&[span(u64::MAX, 2)]), Some(0));

@@ -5,10 +5,18 @@
 //! or `var<storage, read>`. What the shader declares at each binding decides; a buffer that it does
 //! not use, or declares otherwise, is an error of the launch.
 
-use crate::driver::Code;
+#[cfg(not(target_family = "wasm"))]
+#[path = "kernel/bindings.rs"]
+mod bindings;
+#[cfg(target_family = "wasm")]
+#[path = "kernel/unknown.rs"]
+mod bindings;
+
+use crate::driver::{Access, Code};
 use crate::drivers::wgpu::commands::Command;
-use crate::drivers::wgpu::edge::{Encoding, Place, bound};
+use crate::drivers::wgpu::edge::{Encoding, Place, WORD, bound};
 use crate::drivers::wgpu::guarded::{Bad, Guarded, Verdict};
+use crate::drivers::wgpu::kernel::bindings::Bindings;
 use crate::sync::Mutex;
 use ::wgpu::{
     BindGroupDescriptor, BindGroupEntry, BindGroupLayout, BindingResource, BufferBinding,
@@ -24,6 +32,12 @@ use std::task::{Poll, Waker};
 /// A launch binds its buffers in their order at `@group(0) @binding(0)`, 1, 2 and so on, as storage
 /// buffers, and its arguments, if it has any, at the binding behind the last buffer, as
 /// `var<uniform>` or `var<storage, read>`, filled up with zeros to a multiple of 16 bytes.
+///
+/// Wrong code is an error of [`Device::kernel`](crate::Device::kernel), as is what no launch binds:
+/// a texture, another group. A launch is `Misuse` whose buffers are not those that the entry point
+/// uses, one for each; that names one to be read which the code declares `read_write`; or one whose
+/// bytes end within a word, unless its memory ends there. In a browser the engine says so, where it
+/// knows.
 pub fn wgsl(source: impl AsRef<str>, entry: impl AsRef<str>) -> Code {
     let source = Arc::new(Wgsl(Arc::from(source.as_ref())));
     Code { source, entry: Arc::from(entry.as_ref()) }
@@ -42,6 +56,7 @@ pub(crate) struct Kernel {
     layout: Option<BindGroupLayout>,
     /// Whether nothing but its bind group decides if wgpu takes a launch.
     is_plain: bool,
+    bindings: Bindings,
     /// Guards what wgpu says of the code.
     verdict: Arc<Mutex<Verdict>>,
 }
@@ -49,8 +64,17 @@ pub(crate) struct Kernel {
 /// What a launch is given.
 pub(crate) struct Given<'a> {
     pub(crate) groups: [u32; 3],
-    pub(crate) buffers: &'a [Place],
+    pub(crate) buffers: &'a [Named],
     pub(crate) args: Option<Place>,
+}
+
+/// A buffer of a launch.
+pub(crate) struct Named {
+    pub(crate) place: Place,
+    #[cfg_attr(target_family = "wasm", expect(dead_code, reason = "the engine judges"))]
+    pub(crate) access: Access,
+    /// Whether what lies behind it in its memory is nobody's.
+    pub(crate) is_last: bool,
 }
 
 impl Kernel {
@@ -60,6 +84,7 @@ impl Kernel {
         let Some(Wgsl(text)) = source.downcast_ref::<Wgsl>() else {
             return Err(Arc::from("this device runs WGSL only"));
         };
+        let bindings = Bindings::of(text, &code.entry)?;
         let (device, entry) = (&guarded.device, Some(&*code.entry));
         let (pipeline, verdict) = guarded.judged(|| {
             let source = ShaderSource::Wgsl(text.as_ref().into());
@@ -80,14 +105,16 @@ impl Kernel {
             && !device.features().contains(Features::IMMEDIATES);
         let layout = layout(0);
         let verdict = Arc::new(Mutex::new(verdict));
-        Ok(Self { name: Arc::clone(&code.entry), pipeline, layout, is_plain, verdict })
+        let name = Arc::clone(&code.entry);
+        Ok(Self { name, pipeline, layout, is_plain, bindings, verdict })
     }
 
     /// Answers whether the code is right, once wgpu says.
     pub(crate) fn poll(&self, waker: &Waker) -> Poll<Result<(), Arc<str>>> {
         self.verdict.lock().poll(waker).map_err(|bad| match bad {
             Bad::Room { .. } => Arc::from("no room on the device to load this code"),
-            Bad::Wrong(why) => why,
+            // wgpu's own text has lost its lines.
+            Bad::Wrong(why) => self.bindings.wrong().unwrap_or(why),
         })
     }
 
@@ -102,9 +129,10 @@ impl Kernel {
                 format!("{count} workgroups in one dimension, which takes at most {counts_max}");
             return Err(self.wrong(why));
         }
+        self.bindings.check(given).map_err(|why| self.wrong(why))?;
         let mut entries = Vec::with_capacity(given.buffers.len() + 1);
-        for (index, place) in given.buffers.iter().enumerate() {
-            let binding = self.storage(index, place, align, most)?;
+        for (index, named) in given.buffers.iter().enumerate() {
+            let binding = self.storage(index, named, align, most)?;
             entries.push(entry(index, binding));
         }
         if let Some(args) = &given.args {
@@ -134,7 +162,7 @@ impl Kernel {
     fn storage<'a>(
         &self,
         index: usize,
-        place: &'a Place,
+        Named { place, is_last, .. }: &'a Named,
         align: u64,
         most: u64,
     ) -> Result<BufferBinding<'a>, Bad> {
@@ -151,7 +179,13 @@ impl Kernel {
             return Err(self.wrong(format!("buffer {index} has no bytes to bind")));
         }
         // A binding is made of whole words.
-        let end = (offset + len).next_multiple_of(4).min(place.buffer.size());
+        if !len.is_multiple_of(WORD) && !is_last {
+            let why = format!(
+                "buffer {index} has {len} bytes, no multiple of {WORD}, and others lie behind them"
+            );
+            return Err(self.wrong(why));
+        }
+        let end = (offset + len).next_multiple_of(WORD).min(place.buffer.size());
         Ok(BufferBinding { buffer: &place.buffer, offset, size: NonZeroU64::new(end - offset) })
     }
 
@@ -161,10 +195,10 @@ impl Kernel {
 }
 
 /// Whether a buffer is bound twice, which wgpu refuses if one of these is written.
-fn repeats(places: &[Place]) -> bool {
-    let mut rest = places.iter();
-    std::iter::from_fn(|| rest.next().map(|place| (place, rest.clone())))
-        .any(|(place, mut others)| others.any(|other| other.buffer == place.buffer))
+fn repeats(buffers: &[Named]) -> bool {
+    let mut rest = buffers.iter().map(|named| &named.place.buffer);
+    std::iter::from_fn(|| rest.next().map(|buffer| (buffer, rest.clone())))
+        .any(|(buffer, mut others)| others.any(|other| other == buffer))
 }
 
 fn entry(index: usize, binding: BufferBinding<'_>) -> BindGroupEntry<'_> {

@@ -31,8 +31,10 @@ pub(crate) struct Table {
 #[derive(Debug)]
 pub(crate) struct Memory {
     store: Store,
-    /// Whether the program has a buffer of the device's own too.
+    /// Whether the program has the buffer too.
     lent: AtomicBool,
+    /// Whether the buffer is the program's alone from now on.
+    left: AtomicBool,
     /// Guards the map for the host, if there is one.
     map: Mutex<Option<Map>>,
     /// Guards what wgpu says of the buffer that was made last.
@@ -144,8 +146,9 @@ impl Table {
     }
 
     fn enter(&self, store: Store, verdict: Verdict) -> Region {
-        let (lent, map) = (AtomicBool::new(false), Mutex::new(None));
-        let memory = Memory { store, lent, map, verdict: Mutex::new(verdict) };
+        let (lent, left) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (map, verdict) = (Mutex::new(None), Mutex::new(verdict));
+        let memory = Memory { store, lent, left, map, verdict };
         Region(self.regions.lock().insert(Arc::new(memory)), 0)
     }
 
@@ -175,24 +178,29 @@ impl Memory {
         self.lent.store(true, Ordering::Relaxed);
     }
 
+    /// Leaves the buffer to the program.
+    pub(crate) fn leave(&self) {
+        self.left.store(true, Ordering::Relaxed);
+    }
+
     /// Whether the program has the buffer too.
     pub(crate) fn is_outside(&self) -> bool {
         matches!(self.store, Store::Wrapped(_)) || self.lent.load(Ordering::Relaxed)
     }
 
     /// Gives the memory back at once, where dropping the buffers does not. What the program brought
-    /// stays.
+    /// stays, and what was left to it; host memory that it was shown ends for it here.
     fn destroy(&self) {
-        if !DESTROYS {
-            return;
-        }
         match &self.store {
-            Store::Own(buffer) | Store::Imported(buffer) => buffer.destroy(),
-            Store::Half(half) => {
+            Store::Imported(buffer) if DESTROYS || self.is_outside() => buffer.destroy(),
+            Store::Own(buffer) if DESTROYS && !self.left.load(Ordering::Relaxed) => {
+                buffer.destroy()
+            }
+            Store::Half(half) if DESTROYS => {
                 half.upload.lock().iter().for_each(Buffer::destroy);
                 half.readback.lock().iter().for_each(Buffer::destroy);
             }
-            Store::Wrapped(_) => {}
+            _ => {}
         }
     }
 

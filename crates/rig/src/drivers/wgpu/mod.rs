@@ -15,6 +15,7 @@
 //! | `rows` | moves of any bytes without a pass |
 //! | `args` | arguments of passes and launches |
 //! | `kernel` | WGSL and its launches |
+//! | `same` | whether two handles are of one device |
 //!
 //! Values run in the order of wgpu's one queue, a submission each. The host addresses no memory, or
 //! addresses it while it is mapped, as the options say. Metal counts failed work as complete, so a
@@ -52,6 +53,7 @@ mod poll;
 #[cfg(any(windows, target_vendor = "apple", test))]
 mod probe;
 mod rows;
+mod same;
 mod work;
 
 use crate::bytes::HostBytes;
@@ -77,6 +79,7 @@ pub use crate::drivers::wgpu::adapter::{MapsHost, Options, adapters};
 pub use crate::drivers::wgpu::batch::Batching;
 pub use crate::drivers::wgpu::edge::Place as Lent;
 pub use crate::drivers::wgpu::kernel::wgsl;
+pub use crate::drivers::wgpu::same::is_same;
 pub use crate::drivers::wgpu::work::encode;
 
 /// Opens a GPU by its options and makes its driver.
@@ -85,6 +88,7 @@ pub use crate::drivers::wgpu::work::encode;
 ///
 /// Why there is none: no such adapter, one without compute, a feature or memory it does not have.
 pub async fn driver(options: Options) -> Result<Arc<dyn Driver>, Fault> {
+    check(&options)?;
     let opened = adapter::open(&options).await?;
     let info = opened.adapter.get_info();
     let guarded = Guarded::opened(opened.device, opened.queue);
@@ -102,6 +106,7 @@ pub fn adopt(
     wgpu_queue: WgpuQueue,
     options: &Options,
 ) -> Result<Arc<dyn Driver>, Fault> {
+    check(options)?;
     let mappable = device.features().contains(Features::MAPPABLE_PRIMARY_BUFFERS);
     if options.addressed != Addressed::Never && !mappable {
         return Err(Fault::new("the device was opened without MAPPABLE_PRIMARY_BUFFERS"));
@@ -110,9 +115,26 @@ pub fn adopt(
     Ok(Arc::new(Gpu::new(Guarded::adopted(device, wgpu_queue), &info, options)?))
 }
 
+/// Refuses options that no device of wgpu can have.
+fn check(options: &Options) -> Result<(), Fault> {
+    match options.addressed {
+        Addressed::Always => Err(Fault::new("the host addresses wgpu's memory while it is mapped")),
+        Addressed::Never | Addressed::WhileMapped => Ok(()),
+    }
+}
+
 /// Returns the wgpu device and queue of a driver of this kind.
 pub fn handles(driver: &dyn Driver) -> Option<(Device, WgpuQueue)> {
     gpu(driver).map(|gpu| (gpu.guarded.device.clone(), gpu.guarded.queue.clone()))
+}
+
+/// Finds out whether the wgpu device of a driver of this kind was destroyed.
+///
+/// # Errors
+///
+/// That it was, or is lost.
+pub fn find_out(driver: &dyn Driver) -> Result<(), Fault> {
+    gpu(driver).map_or(Ok(()), |gpu| gpu.guarded.find_out())
 }
 
 /// Takes in a buffer that the program brought, of the driver's own wgpu device.
@@ -250,6 +272,14 @@ impl Driver for Gpu {
         // What waits is ahead of all that the program does with it. A fault is found by the next.
         let _ = self.batch.send(self.through());
         memory.own().map(|buffer| Object(Arc::new(buffer.clone())))
+    }
+
+    fn let_go(&self, region: Region) -> bool {
+        // wgpu keeps the buffer for whoever has it.
+        self.table.find(region).is_some_and(|memory| {
+            memory.leave();
+            true
+        })
     }
 
     fn poll_transfer(&self, region: Region, access: Access, waker: &Waker) -> Poll<Alloc> {

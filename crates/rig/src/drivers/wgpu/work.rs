@@ -9,7 +9,7 @@ use crate::drivers::wgpu::args::{Args, Followed};
 use crate::drivers::wgpu::commands::{Command, Commands, encoder};
 use crate::drivers::wgpu::edge::{Edges, Encoding, Place, WORD};
 use crate::drivers::wgpu::guarded::{Bad, Guarded};
-use crate::drivers::wgpu::kernel::{Given, Kernel};
+use crate::drivers::wgpu::kernel::{Given, Kernel, Named};
 use crate::drivers::wgpu::memory::Table;
 use crate::sync::{MaybeSend, MaybeSync, Mutex};
 use ::wgpu::{Buffer, BufferUsages, CommandBuffer, CommandEncoder, SubmissionIndex};
@@ -73,7 +73,9 @@ fn is_whole(span: Option<&Span>) -> bool {
 ///
 /// It runs inside each submission, on the calling thread, with the submission's buffers in the
 /// order in which they were named. What it encodes wrongly is `Misuse` of that submission, of which
-/// nothing runs then. The buffers are lent to it for that submission alone (S4.16).
+/// nothing runs then. The buffers are lent to it for that submission alone (S4.16): what it keeps
+/// of memory of the device's own may serve other buffers by then, and what it keeps of a borrow
+/// ends, as if it were destroyed, with the last borrow.
 pub fn encode(
     f: impl Fn(&mut CommandEncoder, &[Place]) + MaybeSend + MaybeSync + 'static,
 ) -> Native {
@@ -219,7 +221,11 @@ impl Encoder {
             Op::Launch { kernel, groups, args, args_span, buffers } => {
                 let known = self.kernels.lock().get(*kernel).cloned();
                 let kernel = known.ok_or_else(|| wrong("the kernel is not loaded"))?;
-                let of = |at: &usize| place(*at, spans.get(*at).map_or(Access::Read, |s| s.access));
+                let of = |at: &usize| {
+                    let span = spans.get(*at).ok_or_else(|| wrong("there is no such span"))?;
+                    let Span { access, is_last, .. } = *span;
+                    Ok(Named { place: place(*at, access)?, access, is_last })
+                };
                 let buffers = buffers.iter().map(of).collect::<Result<Vec<_>, _>>()?;
                 let args = match (args.is_empty(), args_span) {
                     (true, None) => None,
@@ -237,6 +243,9 @@ impl Encoder {
                 }
                 let of = |at: usize| place(at, spans[at].access);
                 let places = (0..spans.len()).map(of).collect::<Result<Vec<_>, _>>()?;
+                // The program may keep what it is shown.
+                let shown = spans.iter().filter_map(|span| table.find(span.region));
+                shown.filter(|memory| memory.imported().is_some()).for_each(|m| m.set_lent());
                 to.commands.push(Command::Own { native: native.clone(), places });
                 Ok(())
             }
