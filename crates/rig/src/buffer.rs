@@ -355,12 +355,6 @@ impl Buffer {
         self.offset + self.len == self.at.len()
     }
 
-    /// Whether the buffer's device has the bytes from another, which owns them.
-    #[cfg(feature = "wgpu")]
-    pub(crate) fn is_borrow(&self) -> bool {
-        !matches!(self.on, On::Owner)
-    }
-
     pub(crate) fn device_owner(&self) -> &Arc<Owner> {
         match &self.on {
             On::Owner => &self.at.owner,

@@ -144,7 +144,7 @@ pub fn handles(device: &Device) -> Result<(::wgpu::Device, ::wgpu::Queue)> {
 /// Those of [`Buffer::lend`]; `Unsupported` on a device of another driver, and for a borrow.
 pub fn lend(buffer: &Buffer) -> Result<Lent> {
     handles(&buffer.device())?;
-    if buffer.is_borrow() {
+    if buffer.device_owner().id != buffer.at.owner.id {
         return Err(unsupported(&buffer.device(), "a borrow of other memory is not lent"));
     }
     let lent = buffer.lend()?;
