@@ -173,6 +173,17 @@ fn s11_2_statistics_count_each_create_return_and_driver_call() {
 }
 
 #[test]
+fn s11_2_halves_which_nobody_created_do_not_count_as_returned() {
+    let d = Script::new("s11.2 halves").maps_host(None).open();
+    let x = d.create_buffer(64).unwrap();
+    x.blit_from(0, &[1; 64]).unwrap();
+    drop(x);
+    d.close().unwrap();
+    let seen = d.stats();
+    assert_eq!((seen.requested_count, seen.returned_count), (1, 1), "{seen:?}");
+}
+
+#[test]
 fn s11_2_peaks_reset_to_what_is_there() {
     let d = open("s11.2 peaks");
     let (x, y) = (d.create_buffer(4 * MIB).unwrap(), d.create_buffer(MIB).unwrap());

@@ -432,7 +432,11 @@ pub(crate) fn stamps_now(stamps: &crate::stamp::Stamps) -> Stamps {
 impl std::fmt::Debug for Buffer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let label = self.label().map_or_else(String::new, |label| format!("{label}: "));
-        write!(f, "Buffer({label}{} bytes on {}", self.len, self.device_owner().name)?;
+        write!(f, "Buffer({label}{} bytes", self.len)?;
+        if self.offset > 0 {
+            write!(f, " from {}", self.offset)?;
+        }
+        write!(f, " on {}", self.device_owner().name)?;
         let stamps = self.stamps();
         if let Some(write) = stamps.write {
             write!(f, ", w {write}")?;

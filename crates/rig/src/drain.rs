@@ -193,7 +193,10 @@ fn set_out(record: Arc<Allocation>, after: &mut After) {
     }
     {
         let mut heap = record.owner.heap.lock();
-        heap.counters.returned(record.len());
+        // Nobody asked for a half, or for what the program brought.
+        if !matches!(record.memory, Memory::Half | Memory::Wrapped) {
+            heap.counters.returned(record.len());
+        }
         if let Memory::Pool { class, .. } = record.memory {
             heap.leaves_live(class.bytes());
         }

@@ -233,7 +233,7 @@ pub enum Misuse {
         what: &'static str,
     },
     /// Something was said of a part that is not there.
-    #[error("{said} has not {of} before it")]
+    #[error("{said} comes behind {of}, and there is none")]
     NoPart {
         /// What was said.
         said: &'static str,

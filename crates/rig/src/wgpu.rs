@@ -9,6 +9,16 @@
 //! `wgpu::Buffer`. Work that the program encodes goes into a submission by [`encode`]; work that it
 //! put on the queue itself is told with [`Device::record_use`].
 //!
+//! It is wgpu 30, with the backends Vulkan, Metal, DX12, GL and WebGPU: a program that hands
+//! objects of wgpu over depends on `wgpu = "30"`.
+//!
+//! A launch's buffers start at multiples of wgpu's `min_storage_buffer_offset_alignment` and have
+//! at most `max_storage_buffer_binding_size` bytes: [`handles`] answers the device whose limits
+//! these are. Two views of one buffer cannot be bound in one launch, one read and one written. Of
+//! host memory a device borrows without a copy what is made of whole pages, such as a buffer of
+//! [`host`](crate::host) of 64 KiB or more, where it maps host memory at all ([`MapsHost`]); of a
+//! wrapped `Vec` it does so only by chance.
+//!
 //! Values run in the order of wgpu's one queue. Each is one `queue.submit`, or with
 //! [`Batching::On`] many are. Sizes and offsets are bytes, and any of them will do: WebGPU copies
 //! whole words, and a texture of bytes or a small pass does the rest. What is encoded wrongly, and

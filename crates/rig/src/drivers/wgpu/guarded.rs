@@ -39,6 +39,15 @@ pub(crate) enum Bad {
     Wrong(Arc<str>),
 }
 
+impl std::fmt::Display for Bad {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Room { .. } => f.write_str("there is no room"),
+            Self::Wrong(why) => f.write_str(why),
+        }
+    }
+}
+
 impl Bad {
     /// Returns what a driver says of work that is bad: nothing of it ran.
     pub(crate) fn answer(self) -> HandOver {

@@ -290,7 +290,7 @@ impl Memory {
         drop(map);
         match asked {
             Ok(()) => Ok(()),
-            Err(bad) => Err(guarded.lose(&format!("a map was refused: {bad:?}"))),
+            Err(bad) => Err(guarded.lose(&format!("a map was refused: {bad}"))),
         }
     }
 

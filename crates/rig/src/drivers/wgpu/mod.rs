@@ -199,9 +199,9 @@ impl Gpu {
         }
         // From here on, a buffer that cannot be made is one too many. This one goes at once.
         if let Err(bad) = guarded.buffer("rig", WORD, usages) {
-            return Err(Fault::new(format!("buffers of {usages:?} cannot be made: {bad:?}")));
+            return Err(Fault::new(format!("buffers of {usages:?} cannot be made: {bad}")));
         }
-        let no_room = |bad| Fault::new(format!("the driver's own buffers cannot be made: {bad:?}"));
+        let no_room = |bad| Fault::new(format!("the driver's own buffers cannot be made: {bad}"));
         Ok(Self {
             line: Line::new(&guarded),
             batch: Batch::new(options.batching),

@@ -109,7 +109,7 @@ impl Line {
         };
         let usages = BufferUsages::MAP_READ | BufferUsages::COPY_DST;
         let made = known.map_or_else(|| guarded.buffer("rig fence", FENCE_BYTES, usages), Ok);
-        let buffer = made.map_err(|bad| guarded.lose(&format!("there is no fence: {bad:?}")))?;
+        let buffer = made.map_err(|bad| guarded.lose(&format!("there is no fence: {bad}")))?;
         let mut encoder = guarded.device.create_command_encoder(&Default::default());
         encoder.clear_buffer(&buffer, 0, Some(FENCE_BYTES));
         if guarded.submit([encoder.finish()]).is_err() {
@@ -125,7 +125,7 @@ impl Line {
             });
         });
         self.state.lock().fences.push_back(Fence { value, buffer, answer });
-        asked.map_err(|bad| guarded.lose(&format!("a fence cannot be mapped: {bad:?}")))
+        asked.map_err(|bad| guarded.lose(&format!("a fence cannot be mapped: {bad}")))
     }
 
     /// Looks at what is complete now, and raises the word.
