@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// How a GPU is chosen and opened.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The device's name in rig; the same name answers the same device.
+    /// The device's name in rig; the same name answers the same device, whatever else is asked for.
     pub name: Arc<str>,
     /// Part of the adapter's name, in any case, or its whole address on the bus; none takes what
     /// the system prefers.
