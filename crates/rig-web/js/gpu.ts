@@ -23,7 +23,7 @@ const enum Verdict {
 interface Held {
   /** The device's own buffer, or the program's; none for a half. */
   buffer: GPUBuffer | null;
-  /** Whether the program brought it. */
+  /** Whether the program brought it, or has it alone. */
   wrapped: boolean;
   /** Whether the program has it. */
   lent: boolean;
@@ -123,6 +123,12 @@ export class Gpu {
     if (held) held.lent = true;
     // What the program submits itself comes after what was asked before.
     this.#flush();
+  }
+
+  /** Leaves a buffer to the program, which has it alone now. */
+  letGo(number: number): void {
+    const held = this.#buffers.get(number);
+    if (held) held.wrapped = true;
   }
 
   /** Returns why the work of a value was found wrong; empty where it was not. */

@@ -21,6 +21,7 @@ export function gpuImports(
     gpu_half: (gpu: number, size: number) => of(gpu).half(size),
     gpu_verdict: (gpu: number, buffer: number) => of(gpu).verdict(buffer),
     gpu_free: (gpu: number, buffer: number) => gpus.get(gpu)?.free(buffer),
+    gpu_let_go: (gpu: number, buffer: number) => of(gpu).letGo(buffer),
     gpu_map: (gpu: number, buffer: number, isWrite: number) => of(gpu).map(buffer, isWrite !== 0),
     gpu_mapped: (gpu: number, buffer: number) => of(gpu).mapped(buffer),
     gpu_copy: (gpu: number, src: number, srcAt: number, dst: number, dstAt: number, length: number) =>

@@ -152,7 +152,7 @@ fn place_text(bytes: HostBytes) -> String {
 #[unsafe(no_mangle)]
 extern "C" fn copy(ticket: f64, src: f64, dst: f64) {
     let (src, dst) = (buffer_of(src), buffer_of(dst));
-    task::start(ticket, async move { copy_async(&src, &dst).await.map(Answer::from) });
+    task::start_move(ticket, async move { copy_async(&src, &dst).await.map(Answer::from) });
 }
 
 /// Copies between a buffer and an array of the page, which is let go in the end: out for calls 0
@@ -164,7 +164,7 @@ extern "C" fn blit(ticket: f64, buffer: f64, offset: f64, array: u32, call: u32)
     let bytes = HostBytes::in_array(InArray { array: array.0, offset: 0 }, len);
     let into = call == 1;
     let call = ["blit_to", "blit_from", "to_array"][call as usize];
-    task::start(ticket, async move {
+    task::start_move(ticket, async move {
         let part = buffer.view(offset as u64, len).map_err(|error| renamed(error, call))?;
         let own = embed::wrap(bytes, array);
         let done = match into {
@@ -179,7 +179,7 @@ extern "C" fn blit(ticket: f64, buffer: f64, offset: f64, array: u32, call: u32)
 #[unsafe(no_mangle)]
 extern "C" fn fill(ticket: f64, buffer: f64, offset: f64, len: f64, byte: u32) {
     let buffer = buffer_of(buffer);
-    task::start(ticket, async move {
+    task::start_move(ticket, async move {
         let part = buffer.view(offset as u64, len as u64);
         let part = part.map_err(|error| renamed(error, "fill"))?;
         part.fill_async(byte as u8).await.map(Answer::from)

@@ -49,6 +49,9 @@ extern "C" fn lost(ticket: f64, device: u32) {
 #[unsafe(no_mangle)]
 extern "C" fn device_number_of(device: u32, what: u32) -> f64 {
     let device = device_of(device);
+    if matches!(what, 1 | 2) {
+        embed::drain();
+    }
     let number = match what {
         0 => device.budget(),
         1 => device.held(),
@@ -87,6 +90,7 @@ extern "C" fn facts(device: u32) {
 /// label and by call site.
 #[unsafe(no_mangle)]
 extern "C" fn stats(device: i32) {
+    embed::drain();
     if let Ok(device) = u32::try_from(device) {
         return page::answered(&stats_text(&device_of(device)));
     }

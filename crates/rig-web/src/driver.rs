@@ -179,6 +179,12 @@ impl Driver for Web {
         Some(Lent(Arc::new(Lending(number(region)))))
     }
 
+    fn let_go(&self, region: Region) -> bool {
+        // The page keeps a GPU buffer for whoever has it.
+        page::gpu_let_go(self.gpu, number(region));
+        true
+    }
+
     fn begin_access(&self, region: Region, access: Access) -> Result<(), Fault> {
         self.check()?;
         let write = u32::from(access == Access::Write);

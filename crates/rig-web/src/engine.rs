@@ -57,6 +57,10 @@ impl Turn {
 
 impl Pressure for Engine {
     fn poll_turn(&self, round: u64, turn: u64, cx: &mut Context<'_>) -> Poll<bool> {
+        // What calls in progress hold comes back by itself.
+        if turn == 0 && task::waits_for_moves(cx.waker()) {
+            return Poll::Pending;
+        }
         let is_own = |waker: &Waker| waker.will_wake(cx.waker());
         TURN.with_borrow_mut(|at| {
             if let Some(place) = at.woken.iter().position(is_own) {

@@ -34,6 +34,8 @@ unsafe extern "C" {
     pub(crate) safe fn gpu_half(gpu: u32, len: f64) -> f64;
     pub(crate) safe fn gpu_verdict(gpu: u32, buffer: f64) -> u32;
     pub(crate) safe fn gpu_free(gpu: u32, buffer: f64);
+    /// Leaves a GPU buffer to the program: its end here is none of the GPU buffer's.
+    pub(crate) safe fn gpu_let_go(gpu: u32, buffer: f64);
     pub(crate) safe fn gpu_map(gpu: u32, buffer: f64, write: u32) -> u32;
     /// Answers the array of what was asked to be mapped, 0 while it is not there; the greatest
     /// number where nothing was.

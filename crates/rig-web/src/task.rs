@@ -8,7 +8,7 @@ use crate::page;
 use crate::table::Table;
 use crate::told::{self, Answer};
 use rig::Result;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -27,14 +27,18 @@ struct Running {
 /// A task that has not ended; it runs nowhere while it is polled.
 struct Started {
     ticket: f64,
+    is_move: bool,
     running: Option<Running>,
 }
 
 /// Starts a future whose answer settles a ticket.
 pub(crate) fn start(ticket: f64, future: impl Future<Output = Result<Answer>> + 'static) {
-    if let Some(answer) = begin(ticket, Box::pin(future)) {
-        settle(ticket, answer);
-    }
+    begin(ticket, false, Box::pin(future)).map_or((), |answer| settle(ticket, answer));
+}
+
+/// Starts a future like [`start`] that moves bytes of buffers, and ends once their work does.
+pub(crate) fn start_move(ticket: f64, future: impl Future<Output = Result<Answer>> + 'static) {
+    begin(ticket, true, Box::pin(future)).map_or((), |answer| settle(ticket, answer));
 }
 
 /// Starts a future that usually ends at once, whose answer is returned then; else 0, and the answer
@@ -43,12 +47,27 @@ pub(crate) fn start_now(
     ticket: f64,
     future: impl Future<Output = Result<Answer>> + 'static,
 ) -> f64 {
-    begin(ticket, Box::pin(future)).map_or(0.0, |answer| told(answer.map(|answer| answer.number)))
+    begin(ticket, false, Box::pin(future))
+        .map_or(0.0, |answer| told(answer.map(|answer| answer.number)))
 }
 
-fn begin(ticket: f64, task: Task) -> Option<Result<Answer>> {
+/// Whether the task that is polled, itself no move, has to wait for a move that began before it,
+/// whose end wakes it.
+pub(crate) fn waits_for_moves(waker: &Waker) -> bool {
+    let has_to = TASKS.with_borrow(|tasks| {
+        let own = tasks.find(POLLED.get()).filter(|own| !own.is_move)?;
+        tasks.number(|other| other.is_move && other.ticket < own.ticket)
+    });
+    if has_to.is_some() {
+        ENDS.with_borrow_mut(|waiting| waiting.push(waker.clone()));
+    }
+    has_to.is_some()
+}
+
+fn begin(ticket: f64, is_move: bool, task: Task) -> Option<Result<Answer>> {
     // Owned by nobody while it is polled: what it calls may start others.
-    let number = TASKS.with_borrow_mut(|tasks| tasks.insert(Started { ticket, running: None }));
+    let started = Started { ticket, is_move, running: None };
+    let number = TASKS.with_borrow_mut(|tasks| tasks.insert(started));
     let woken = Arc::new(Woken { number, is_listed: AtomicBool::new(false) });
     let waker = Waker::from(Arc::clone(&woken));
     poll(number, Running { task, woken, waker })
@@ -64,7 +83,13 @@ fn settle(ticket: f64, answer: Result<Answer>) {
 /// Drops the future of a ticket, if it has not ended: its wait is given up.
 pub(crate) fn cancel(ticket: f64) {
     let number = TASKS.with_borrow(|tasks| tasks.number(|started| started.ticket == ticket));
-    drop(number.and_then(|number| TASKS.with_borrow_mut(|tasks| tasks.remove(number))));
+    number.into_iter().for_each(end);
+}
+
+/// Drops a task, and wakes who waits for the end of some.
+fn end(number: f64) {
+    drop(TASKS.with_borrow_mut(|tasks| tasks.remove(number)));
+    ENDS.take().into_iter().for_each(Waker::wake);
 }
 
 /// Polls a future once; answers none if it has to wait, in which case nothing was done.
@@ -100,9 +125,12 @@ pub(crate) fn pump() {
 
 /// Polls a task; answers what it ends with.
 fn poll(number: f64, mut running: Running) -> Option<Result<Answer>> {
-    match running.task.as_mut().poll(&mut Context::from_waker(&running.waker)) {
+    let outer = POLLED.replace(number);
+    let polled = running.task.as_mut().poll(&mut Context::from_waker(&running.waker));
+    POLLED.set(outer);
+    match polled {
         Poll::Ready(answer) => {
-            drop(TASKS.with_borrow_mut(|tasks| tasks.remove(number)));
+            end(number);
             Some(answer)
         }
         Poll::Pending => TASKS.with_borrow_mut(|tasks| {
@@ -138,5 +166,9 @@ const ROUNDS_MAX: u32 = 1_000;
 
 thread_local! {
     static TASKS: RefCell<Table<Started>> = const { RefCell::new(Table::new()) };
+    /// The task that is polled; 0 for none.
+    static POLLED: Cell<f64> = const { Cell::new(0.0) };
+    /// Who waits for the end of tasks.
+    static ENDS: RefCell<Vec<Waker>> = const { RefCell::new(Vec::new()) };
     static WOKEN: RefCell<Vec<f64>> = const { RefCell::new(Vec::new()) };
 }
