@@ -30,6 +30,17 @@ fn memory_of(device: &Opened) -> Buffer {
 }
 
 #[test]
+fn s9_2_a_borrow_that_maps_drains() {
+    let d = Script::new("s9_2 borrow").open();
+    for round in 0..20 {
+        let h = host_buffer(LEN);
+        assert_eq!(asked(&d, &h), (true, 1));
+        assert_eq!(d.control.count(Call::Release), round, "those before are released");
+        assert_eq!(d.control.mappings_live(), 1);
+    }
+}
+
+#[test]
 fn s4_7_memory_on_its_own_device_is_the_same_buffer() {
     let d = Script::new("s4_7 own").open();
     let (m, files) = (memory::open("s4_7 own m").unwrap(), file::open("s4_7 own f").unwrap());

@@ -122,6 +122,8 @@ pub(crate) fn share(
         Joined::There(map) => return Ok(Some(map)),
         Joined::Made(made) => made,
     };
+    // What was borrowed before may be waiting for just this.
+    life::drain(target);
     // The memory has one more device now, whose submissions allocate nothing (S0.8).
     root.stamps.make_room();
     let answer = life::InFlight::new(target).map(|call| import(call.driver()));
