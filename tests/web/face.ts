@@ -6,6 +6,10 @@ const DOUBLE = `
 @group(0) @binding(0) var<storage, read_write> x: array<f32>;
 @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3u) { x[id.x] *= 2.0; }`;
 
+interface Bound {
+  x: Buffer;
+}
+
 export async function main(page: GPUDevice): Promise<Float32Array> {
   const rig: Rig = await init({ pacing: true });
   const gpu: Device = await rig.open("gpu", { budget: 256 * 2 ** 20, adapter: { powerPreference: "low-power" } });
@@ -15,7 +19,14 @@ export async function main(page: GPUDevice): Promise<Float32Array> {
   const written: number = await h.write((bytes) => bytes.fill(1).length);
   await rig.copy(h, x);
   const double = await gpu.kernel(DOUBLE, { entryPoint: "main" });
-  const done: Point = double.run({ x }, [1_024]);
+  const groups: readonly number[] = [1_024];
+  const bound: Bound = { x };
+  const done: Point = double.run(bound, groups);
+  // @ts-expect-error A text is no binding.
+  double.run({ x: "x" }, groups);
+  const maybe = { label: undefined, signal: undefined, budget: undefined, offset: undefined, after: undefined };
+  gpu.submit({ ...maybe, reads: [x] });
+  await x.fill(0, maybe);
   await gpu.wait(done);
   const own = gpu.submit({ reads: [x], writes: [], after: [done] }, ({ encoder, buffer }) => {
     const { buffer: from, offset, size } = buffer(x);

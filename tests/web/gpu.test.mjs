@@ -324,3 +324,111 @@ test(
   },
   needs,
 );
+
+test(
+  "s6_7_a_launch_binds_whole_words_and_no_byte_of_a_neighbour",
+  async ({ gpu }) => {
+    const x = await gpu.createBuffer(519);
+    const double = await gpu.kernel(DOUBLE);
+    await fails(() => double.run({ x: x.view(0, 7) }, [1]), "Misuse", "Rejected");
+    await fails(() => double.run({ x: x.view(256, 261).view(0, 7) }, [1]), "Misuse", "Rejected");
+    const seven = await gpu.createBuffer(7);
+    for (const whole of [seven, seven.view(0), x, x.view(256), x.view(256).view(0, 263), x.view(0, 8)]) {
+      await gpu.wait(double.run({ x: whole }, [1]));
+    }
+  },
+  needs,
+);
+
+test(
+  "s13_2_a_number_for_an_integer_of_a_kernel_is_one_that_the_type_has",
+  async ({ gpu }) => {
+    const x = await gpu.createBuffer(4);
+    const types = {
+      u32: [[0, 7, 2 ** 32 - 1], [1.5, NaN, Infinity, 2 ** 32, -1]],
+      i32: [[0, -7, 2 ** 31 - 1, -(2 ** 31)], [1.5, NaN, 2 ** 31, -(2 ** 31) - 1]],
+      f32: [[0.1, NaN, -1, 2 ** 40], []],
+    };
+    for (const [type, [right, wrong]] of Object.entries(types)) {
+      const set = await gpu.kernel(`
+        @group(0) @binding(0) var<storage, read_write> x: array<u32>;
+        @group(0) @binding(1) var<uniform> n: ${type};
+        @compute @workgroup_size(1) fn main() { x[0] = bitcast<u32>(n); }`);
+      const Type = { u32: Uint32Array, i32: Int32Array, f32: Float32Array }[type];
+      for (const n of right) {
+        set.run({ x, n }, [1]);
+        equal([...(await x.toArray(Type))], [...Type.of(n)]);
+      }
+      for (const n of wrong) await fails(() => set.run({ x, n }, [1]), "Misuse", "Option");
+    }
+    const set = await gpu.kernel(DOUBLE);
+    for (const groups of [[], [1, 1, 1, 1], [-1], [1.5], 1]) await fails(() => set.run({ x }, groups), "Misuse", "Option");
+  },
+  needs,
+);
+
+test(
+  "s13_15_a_kernels_declarations_are_read_however_they_are_spaced_and_named",
+  async ({ gpu }) => {
+    const x = await gpu.createBuffer(64);
+    const declarations = [
+      "@group(0) @binding(0) var<storage, read_write> x: array<f32, N * 4>;",
+      "@ group ( 0 , ) @ binding ( 0x0 )\n  var < storage , read_write, > x : array<f32,>;",
+      "@binding(0u) @group(0i) var<storage,read_write>x:array<f32>;",
+      "/* @group(1) */ @group(0) // x\n @binding(0) var<storage, read_write> x: array< f32 , (4 + 4) * 2 >;",
+    ];
+    for (const declaration of declarations) {
+      await x.blitFrom(new Float32Array(16).fill(3));
+      const double = await gpu.kernel(`const N = 4; ${declaration}
+        @compute @workgroup_size(1) fn main() { x[1] *= 2.0; }`);
+      double.run({ x }, [1]);
+      equal((await x.toArray(Float32Array, { length: 8 }))[1], 6, declaration);
+    }
+    const named = await gpu.kernel(`@group(0) @binding(0) var<storage, read_write> größe: array<f32>;
+      @compute @workgroup_size(1) fn main() { größe[0] = 5.0; }`);
+    named.run({ größe: x }, [1]);
+    equal((await x.toArray(Float32Array))[0], 5);
+    for (const where of ["@group(0) @binding(B)", "@group(0 + 0) @binding(0)", "@binding(0)"]) {
+      const e = await fails(() => gpu.kernel(`const B = 0; ${where} var<storage, read_write> those: array<f32>;
+        @compute @workgroup_size(1) fn main() { those[0] = 1.0; }`), "Misuse", "Option");
+      holds(e.message.includes("those"), `it names the declaration: ${e.message}`);
+    }
+  },
+  needs,
+);
+
+test(
+  "s13_10_a_refusal_of_create_buffer_now_presses_the_engine_so_that_a_later_frame_finds_room",
+  async ({ open }) => {
+    const gpu = await open(64 * MIB);
+    let [refused, served] = [0, 0];
+    await until(() => {
+      try {
+        gpu.createBufferNow(4 * MIB);
+        if (refused > 0) served += 1;
+      } catch (e) {
+        equal(e.code, "OutOfMemory");
+        refused += 1;
+      }
+      return served >= 32;
+    }, "frames found room again", 60_000);
+    await gpu.close();
+  },
+  needs,
+);
+
+test(
+  "s13_2_a_usage_that_no_buffer_of_the_library_can_have_is_misuse",
+  async ({ rig, gpuDevice }) => {
+    const device = await gpuDevice();
+    for (const usage of [1, 2, 0x81, 0x400, 2 ** 32 + 4, 2 ** 40]) {
+      await fails(() => rig.open("no such usage", { usage }), "Misuse", "Option");
+      await fails(() => rig.adopt(device, { usage }), "Misuse", "Option");
+    }
+    const gpu = rig.adopt(device, { usage: GPUBufferUsage.VERTEX | GPUBufferUsage.INDEX | GPUBufferUsage.INDIRECT });
+    equal((await gpu.createBuffer(4)).lend().buffer.usage & GPUBufferUsage.VERTEX, GPUBufferUsage.VERTEX);
+    await gpu.close();
+    device.destroy();
+  },
+  needs,
+);

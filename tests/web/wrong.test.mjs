@@ -1,6 +1,6 @@
 // The whole face with wrong arguments of every type: RigError, Misuse, and nothing changed.
 
-import { equal, error, test, turn } from "./harness.mjs";
+import { equal, error, fails, holds, test, turn } from "./harness.mjs";
 
 /** Values of every type, none of which is a size, a name, a buffer or a device. */
 const WRONG = {
@@ -237,3 +237,35 @@ test(
   },
   { needs: "gpu" },
 );
+
+test("s13_2_a_proxy_of_a_handle_or_one_of_another_copy_is_misuse_and_lists_of_other_realms_are_lists", async ({ rig, copy }) => {
+  const m = rig.memory("of proxies");
+  const x = await m.createBuffer(8);
+  const second = await (await copy("of proxies")).init();
+  for (const other of [new Proxy(x, {}), await second.host.createBuffer(8)]) {
+    const e = await fails(() => rig.copy(other, x), "Misuse", "Option");
+    holds(/src is a Buffer, which is a proxy of one, or of another copy of rig-web/.test(e.message), e.message);
+    await fails(() => m.submit({ reads: [other] }), "Misuse", "Option");
+  }
+  await fails(() => x.borrow(new Proxy(m, {})), "Misuse", "Option");
+  // Frameworks make proxies of plain objects alone, by this.
+  const tag = (of) => Object.prototype.toString.call(of);
+  equal([tag(x), tag(rig), tag(m) === tag({})], ["[object Buffer]", "[object Rig]", false]);
+  const [list, bytes] = await ofAnotherRealm();
+  list.push(x);
+  equal(m.submit({ writes: list }).value, 1);
+  equal(await rig.withClaims({ reads: list }, () => 7), 7);
+  await x.blitFrom(bytes);
+  await m.close();
+});
+
+/** Makes a list and an ArrayBuffer whose classes are not the page's. */
+async function ofAnotherRealm() {
+  if (globalThis.process) {
+    const { runInNewContext } = await import("node:vm");
+    return runInNewContext("[[], new ArrayBuffer(8)]");
+  }
+  const frame = document.body.appendChild(document.createElement("iframe"));
+  const { Array, ArrayBuffer } = frame.contentWindow;
+  return [new Array(), new ArrayBuffer(8)];
+}

@@ -13,9 +13,9 @@ export type Bytes = ArrayBufferView | ArrayBuffer;
 /** Part of a buffer, in bytes. */
 export type Range = {
   /** Where it starts; 0 by default. */
-  offset?: number;
+  offset?: number | undefined;
   /** How long it is; what is left by default. */
-  length?: number;
+  length?: number | undefined;
 };
 /** A class of typed arrays. */
 export type TypedCtor<T> = {
@@ -57,6 +57,8 @@ export interface Made {
   readonly size: number;
   readonly offset: number;
   readonly label: string;
+  /** The bytes of its whole memory, where it is a view. */
+  readonly whole?: number;
   /** The bytes that its device's pacing counted for it; 0 for views, borrows and wrapped memory. */
   readonly counted: number;
   /** The page's own GPU buffer, where it is one. */
@@ -199,7 +201,8 @@ export class Buffer {
     const size = integer("view", "length", length === undefined ? Math.max(this.size - offset, 0) : length);
     const number = this.#live("view");
     const made = this.#made.instance.call((e) => e.view(number, offset, size));
-    return this.#other({ number: made, size, offset: this.offset + offset });
+    const whole = this.#made.whole ?? this.size;
+    return this.#other({ number: made, size, offset: this.offset + offset, whole });
   }
 
   /** Returns a buffer on another device over the same bytes, without a copy, or null. */
@@ -276,6 +279,16 @@ export class Buffer {
     this.dispose();
   }
 
+  /** @internal */
+  static is(value: object): value is Buffer {
+    return #made in value;
+  }
+
+  /** @internal Its tag: frameworks make proxies of what has none. */
+  get [Symbol.toStringTag](): string {
+    return "Buffer";
+  }
+
   /** @internal The number, for a call of another class of an instance. */
   numberIn(rig: Instance, call: string, name: string): number {
     if (this.#made.instance === rig) return this.#live(call);
@@ -291,6 +304,12 @@ export class Buffer {
     if (!foreign || (foreign.usage & needed) === needed) return;
     const names = (Object.keys(Usage) as (keyof typeof Usage)[]).filter((name) => Usage[name] & needed & ~foreign.usage);
     throw unsupported(device.name, `${call}: the page's GPU buffer lacks the usage ${names.join(" and ")}`);
+  }
+
+  /** @internal Fails where it ends within a word, unless its memory ends there too (S6.7). */
+  checkWords(call: string, name: string): void {
+    if (this.size % 4 === 0 || this.offset + this.size === (this.#made.whole ?? this.size)) return;
+    throw misuse(call, "Rejected", `${name} is a view of ${this.size} bytes, which ends within a word of its buffer`);
   }
 
   /** @internal Fails if the program took the bytes away while a call ran. */

@@ -22,9 +22,22 @@ export function integer(call: string, name: string, value: unknown): number {
   return value;
 }
 
-/** Checks that something is of a class. */
-export function instance<T>(call: string, name: string, value: unknown, of: abstract new (...a: never[]) => T): T {
-  if (!(value instanceof of)) throw wrong(call, name, value, `not a ${of.name}`);
+/** A class that knows its own objects: a proxy of one has no private members. */
+interface Brand<T> {
+  readonly name: string;
+  is(value: object): value is T & object;
+}
+
+/** Checks that something is of a class of this copy of the package. */
+export function instance<T>(call: string, name: string, value: unknown, of: Brand<T>): T {
+  if (typeof value === "object" && value !== null && of.is(value)) return value;
+  const isAlike = shown(value) === `a ${of.name}`;
+  throw wrong(call, name, value, isAlike ? "a proxy of one, or of another copy of rig-web" : `not a ${of.name}`);
+}
+
+/** Checks a list, of another realm too. */
+export function list<T>(call: string, name: string, value: readonly T[]): readonly T[] {
+  if (!Array.isArray(value)) throw wrong(call, name, value, "not an Array");
   return value;
 }
 
@@ -66,9 +79,9 @@ export function has(call: string, name: string, value: unknown, kind: string, ..
 /** Returns the bytes of a typed array or an ArrayBuffer of the program. */
 export function bytesOf(call: string, name: string, value: unknown): Uint8Array {
   const isView = ArrayBuffer.isView(value);
-  if (!isView && !(value instanceof ArrayBuffer)) throw wrong(call, name, value, "no typed array");
+  if (!isView && Object.prototype.toString.call(value) !== "[object ArrayBuffer]") throw wrong(call, name, value, "no typed array");
   try {
-    return isView ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : new Uint8Array(value);
+    return isView ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : new Uint8Array(value as ArrayBuffer);
   } catch {
     throw misuse(call, "Detached", `${name} is detached`);
   }

@@ -1,16 +1,16 @@
 // The claims of one call: the right to read, and to take memory over that nobody else can notice.
 
 import { type Buffer, numberOf } from "./buffer.js";
-import { instance, options, text } from "./check.js";
+import { list, options, text } from "./check.js";
 import { misuse } from "./error.js";
 import type { Instance } from "./instance.js";
 
 /** What a call claims. */
 export interface ClaimOptions {
   /** What it reads. */
-  reads?: readonly Buffer[];
+  reads?: readonly Buffer[] | undefined;
   /** What it may take over, each whole or not at all. */
-  donate?: readonly (readonly Buffer[])[];
+  donate?: readonly (readonly Buffer[])[] | undefined;
 }
 
 /** The claims of one call of {@link Rig.withClaims}, which end with it. */
@@ -20,17 +20,22 @@ export class Claims {
   readonly #instance: Instance;
   #number: number;
 
+  /** @internal Its tag, like that of buffers. */
+  get [Symbol.toStringTag](): string {
+    return "Claims";
+  }
+
   /** @internal Claims are made by {@link Rig.withClaims}. */
   constructor(rig: Instance, o: ClaimOptions) {
     this.#instance = rig;
     const { reads = [], donate = [] } = options(CALL, o);
-    const groups = [reads, ...instance(CALL, "donate", donate, Array<Buffer[]>)];
-    const list = groups.flatMap((group) => {
-      const buffers = instance(CALL, "a list of buffers", group, Array<Buffer>);
+    const groups = [reads, ...list(CALL, "donate", donate)];
+    const numbers = groups.flatMap((group) => {
+      const buffers = list(CALL, "a list of buffers", group);
       return [buffers.length, ...buffers.map((buffer) => numberOf(CALL, "a buffer", buffer, rig))];
     });
     this.#number = rig.call((e) => {
-      rig.putList(list);
+      rig.putList(numbers);
       return e.claim_all();
     });
   }

@@ -209,6 +209,8 @@ class Witness {
  */
 export class Pacing {
   #bytes = 0;
+  /** How many refusals came in a row. */
+  #refusals = 0;
   /** The turn of the event loop after the last nudge, until it came. */
   #turn: Promise<void> | null = null;
   readonly #roomBytes: () => number;
@@ -224,6 +226,7 @@ export class Pacing {
    */
   made(bytes: number): Promise<void> | null {
     this.#bytes += bytes;
+    this.#refusals = 0;
     if (this.#bytes < STEP_MIN) return null;
     const step = Math.min(Math.max(this.#roomBytes() / 4, STEP_MIN), STEP_MAX);
     if (this.#bytes < step) return null;
@@ -233,6 +236,14 @@ export class Pacing {
     if (turn) return turn.then(() => this.#wait());
     this.#wait();
     return null;
+  }
+
+  /** Presses the engine after a refusal, once a turn of the event loop: harder each time in a row. */
+  refused(): void {
+    if (this.#turn) return;
+    garbage(SIZES[this.#refusals]!);
+    this.#refusals = Math.min(this.#refusals + 1, SIZES.length - 1);
+    this.#wait();
   }
 
   #wait(): void {

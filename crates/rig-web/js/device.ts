@@ -2,7 +2,7 @@
 
 import { Buffer, type Lent, type Made, numberOf, type Range } from "./buffer.js";
 import { Pacing } from "./collector.js";
-import { budgetOf, callable, has, instance, integer, options } from "./check.js";
+import { budgetOf, callable, has, instance, integer, list, options } from "./check.js";
 import { lost, misuse, RigError, told, unsupported } from "./error.js";
 import type { Gpu } from "./gpu.js";
 import type { Exports, Instance } from "./instance.js";
@@ -21,24 +21,24 @@ export interface Point {
 /** What has a name for people. */
 export type Label = {
   /** The name, for reports, statistics and errors. */
-  label?: string;
+  label?: string | undefined;
 };
 /** What a submission names of buffers. */
 export interface Uses {
   /** What it reads. */
-  reads?: readonly Buffer[];
+  reads?: readonly Buffer[] | undefined;
   /** What it writes, and may read. */
-  writes?: readonly Buffer[];
+  writes?: readonly Buffer[] | undefined;
 }
 /** What a submission reads, writes and follows. */
 export interface SubmitOptions extends Label, Uses {
   /** Points of other devices that it comes after. */
-  after?: readonly Point[];
+  after?: readonly Point[] | undefined;
 }
 /** What a kernel is compiled with. */
 export interface KernelOptions extends Label, Wait {
   /** The function of the source; its only one by default. */
-  entryPoint?: string;
+  entryPoint?: string | undefined;
 }
 /** What a submission's commands are encoded with. */
 export interface Pass {
@@ -207,16 +207,22 @@ export class Device extends EventTarget {
 
   /**
    * Makes a buffer at once: from the cache, or from room that is there. For code that cannot await;
-   * a loop that never awaits is never served by what it let go of.
+   * a loop that never awaits is never served by what it let go of. A refusal presses the engine to
+   * find what was forgotten, so that a later frame finds room.
    */
   createBufferNow(size: number, o?: Label): Buffer {
     integer("createBufferNow", "size", size);
     const label = this.#tagged("createBufferNow", o);
     const { instance: rig, index } = this.#opened;
     const dropped = rig.dropped.takeOne();
-    const number = rig.call((e) => e.create_now(index, size, dropped));
-    this.#pacing?.made(size);
-    return this.#made(number, size, label);
+    try {
+      const number = rig.call((e) => e.create_now(index, size, dropped));
+      this.#pacing?.made(size);
+      return this.#made(number, size, label);
+    } catch (e) {
+      if ((e as RigError).code === "OutOfMemory") this.#pacing?.refused();
+      throw e;
+    }
   }
 
   /**
@@ -378,6 +384,11 @@ export class Device extends EventTarget {
     await rig.wait((e, t) => e.close(t, this.index), () => undefined, o);
   }
 
+  /** @internal */
+  static is(value: object): value is Device {
+    return #opened in value;
+  }
+
   /** @internal Its index, for a call of another class. */
   get index(): number {
     return this.#opened.index;
@@ -432,13 +443,13 @@ export class Device extends EventTarget {
     const { reads = [], writes = [], after = [], label = "" } = options(call, o);
     if (encode !== undefined) callable(call, "encode", encode);
     const { gpu, instance: rig } = this.#opened;
-    const buffers = [reads, writes].flatMap((list) => instance(call, "a list of buffers", list, Array<Buffer>));
+    const buffers = [reads, writes].flatMap((all) => list(call, "a list of buffers", all));
     const numbers = buffers.map((buffer) => numberOf(call, "a buffer", buffer, rig));
-    const points = instance(call, "after", after, Array<Point>).flatMap((point) => {
+    const points = list(call, "after", after).flatMap((point) => {
       return [indexOf(call, "the device of after", point?.device, rig), integer(call, "after", point.value)];
     });
-    const list = [reads.length, writes.length, ...numbers, ...points];
-    if (encode === undefined) return { list, commands: 0 };
+    const all = [reads.length, writes.length, ...numbers, ...points];
+    if (encode === undefined) return { list: all, commands: 0 };
     if (!gpu) throw unsupported(this.name, "this device runs no commands of WebGPU");
     const encoder = gpu.device.createCommandEncoder({ label });
     let isOver = false;
@@ -457,7 +468,7 @@ export class Device extends EventTarget {
       Promise.resolve(answer).catch(() => undefined);
       throw misuse(call, "Promise", "encode answered a promise; commands are encoded while it runs");
     }
-    return { list, commands: gpu.addCommands(encoder, label) };
+    return { list: all, commands: gpu.addCommands(encoder, label) };
   }
 
   #giveBack(all: number): Returned {

@@ -23,6 +23,11 @@ export class Export {
   /** How many bytes there are. */
   readonly size: number;
 
+  /** @internal Its tag, like that of buffers. */
+  get [Symbol.toStringTag](): string {
+    return "Export";
+  }
+
   /** @internal Exports are made by buffers. */
   constructor(instance: Instance, kept: number, [array, offset, length]: readonly [number, number, number]) {
     this.#instance = instance;

@@ -1,14 +1,16 @@
 // WGSL kernels in one call: bindings by name, as the source declares them.
 
 import { Buffer, type Bytes } from "./buffer.js";
-import { bytesOf, instance, integer, options, text } from "./check.js";
+import { bytesOf, instance, integer, list, options, text } from "./check.js";
 import type { Device, Point } from "./device.js";
 import { misuse } from "./error.js";
 import { COMPUTE, Usage } from "./flags.js";
 import type { Gpu } from "./gpu.js";
 
 /** What a kernel binds by a name: a buffer for storage, a number or bytes for a uniform. */
-export type Bindings = Record<string, Buffer | number | Bytes>;
+export type Binding = Buffer | number | Bytes;
+/** What a kernel binds, by the names of the source. */
+export type Bindings = Record<string, Binding>;
 
 interface Variable {
   readonly name: string;
@@ -27,6 +29,11 @@ export class Kernel {
   readonly #layout: GPUBindGroupLayout;
   readonly #variables: readonly Variable[];
   readonly #label: string;
+
+  /** @internal Its tag, like that of buffers. */
+  get [Symbol.toStringTag](): string {
+    return "Kernel";
+  }
 
   private constructor(device: Device, gpu: Gpu, label: string, variables: readonly Variable[], made: Made) {
     this.#device = device;
@@ -56,40 +63,39 @@ export class Kernel {
    * Runs the kernel over groups, with what it binds by the names of the source, and returns the
    * point. It reads what it declares `read`, and writes what it declares `read_write`.
    */
-  run(bind: Bindings, groups: [number, number?, number?]): Point {
-    const [x, y = 1, z = 1] = instance("run", "groups", groups, Array<number>) as [number, number?, number?];
+  run<B extends Record<keyof B, Binding>>(bind: B, groups: readonly number[]): Point {
+    const [x, y = 1, z = 1, ...more] = list("run", "groups", groups);
     for (const count of [x, y, z]) integer("run", "groups", count);
+    if (more.length > 0) throw misuse("run", "Option", "groups has more than three counts");
     if (typeof bind !== "object" || bind === null) throw misuse("run", "Option", "bind is no object");
     const unknown = Object.keys(bind).find((name) => !this.#variables.some((known) => known.name === name));
     if (unknown !== undefined) throw misuse("run", "Option", `the kernel declares no ${unknown}`);
     const named: Record<"reads" | "writes", Buffer[]> = { reads: [], writes: [] };
-    for (const variable of this.#variables) {
-      const value = bind[variable.name];
-      if (variable.space === "uniform") continue;
-      if (!(value instanceof Buffer)) throw misuse("run", "Option", `${variable.name} is no buffer`);
-      value.checkUsage("run", Usage.STORAGE);
-      named[variable.space === "write" ? "writes" : "reads"].push(value);
-    }
-    const bytes = new Map<Variable, Uint8Array>();
-    for (const variable of this.#variables) {
-      if (variable.space === "uniform") bytes.set(variable, uniformBytes(variable, bind[variable.name]));
-    }
+    // The program's getters are asked once.
+    const values = this.#variables.map((variable) => {
+      const value = (bind as Bindings)[variable.name];
+      if (variable.space === "uniform") return uniformBytes(variable, value);
+      const buffer = instance("run", variable.name, value, Buffer);
+      buffer.checkUsage("run", Usage.STORAGE);
+      buffer.checkWords("run", variable.name);
+      named[variable.space === "write" ? "writes" : "reads"].push(buffer);
+      return buffer;
+    });
     const uniforms: GPUBuffer[] = [];
     const { device } = this.#gpu;
     device.pushErrorScope("validation");
     let point: Point | undefined;
     try {
       point = this.#device.submit({ ...named, label: this.#label }, ({ encoder, buffer }) => {
-        const entries = this.#variables.map((variable) => {
-          const value = bind[variable.name];
-          const own = bytes.get(variable);
-          const resource = own ? this.#uniform(variable, own, uniforms) : bound(buffer(value as Buffer));
+        const entries = this.#variables.map((variable, i) => {
+          const value = values[i]!;
+          const resource = Buffer.is(value) ? bound(buffer(value)) : this.#uniform(variable, value, uniforms);
           return { binding: variable.binding, resource };
         });
         const pass = encoder.beginComputePass({ label: this.#label });
         pass.setPipeline(this.#pipeline);
         pass.setBindGroup(0, device.createBindGroup({ layout: this.#layout, entries }));
-        pass.dispatchWorkgroups(x, y, z);
+        pass.dispatchWorkgroups(x!, y, z);
         pass.end();
       });
       return point;
@@ -152,11 +158,14 @@ async function compiled(
 function variablesOf(wgsl: string): Variable[] {
   const code = wgsl.replace(/\/\/.*$/gm, "").replace(/\/\*[\s\S]*?\*\//g, "");
   const found: Variable[] = [];
-  const attributes = /((?:@(?:group|binding)\s*\(\s*\d+\s*\)\s*){2})var\s*(?:<([^>]*)>)?\s*(\w+)\s*:\s*([\w<>, ]+?)\s*;/g;
-  for (const [, where = "", space = "", name = "", type = ""] of code.matchAll(attributes)) {
-    const group = /@group\s*\(\s*(\d+)/.exec(where)?.[1];
-    const binding = Number(/@binding\s*\(\s*(\d+)/.exec(where)?.[1]);
-    if (group !== "0" || !/storage|uniform/.test(space)) {
+  const declarations = /((?:@\s*\w+\s*\([^;{}]*?\)\s*)+)var\s*(?:<([^>]*)>)?\s*([^\s:]+)\s*:\s*([^;]+?)\s*;/g;
+  for (const [, where = "", space = "", name = "", type = ""] of code.matchAll(declarations)) {
+    const [group, binding] = ["group", "binding"].map((attribute) => {
+      const number = new RegExp(`@\\s*${attribute}\\s*\\(\\s*(0[xX][\\da-fA-F]+|\\d+)[iu]?\\s*,?\\s*\\)`).exec(where);
+      if (number) return Number(number[1]);
+      throw misuse("kernel", "Option", `the ${attribute} of ${name} is not read: it has to be a plain number`);
+    }) as [number, number];
+    if (group !== 0 || !/storage|uniform/.test(space)) {
       throw misuse("kernel", "Option", `${name} is no storage or uniform variable of group 0`);
     }
     const kind = space.includes("uniform") ? "uniform" : space.includes("write") ? "write" : "read";
@@ -168,7 +177,11 @@ function variablesOf(wgsl: string): Variable[] {
 function uniformBytes({ name, type }: Variable, value: Bindings[string] | undefined): Uint8Array {
   if (typeof value !== "number") return bytesOf("run", name, value);
   const Type = SCALARS[type];
-  if (Type) return new Uint8Array(new Type([value]).buffer);
+  if (Type) {
+    const made = new Type([value]);
+    if (Type === Float32Array || made[0] === value) return new Uint8Array(made.buffer);
+    throw misuse("run", "Option", `${name} is ${value}, which no ${type} is`);
+  }
   throw misuse("run", "Option", `${name} is a ${type}, which no number makes`);
 }
 

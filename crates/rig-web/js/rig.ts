@@ -26,7 +26,7 @@ export type {
   Uses,
 } from "./device.js";
 export type { Export } from "./export.js";
-export type { Bindings, Kernel } from "./kernel.js";
+export type { Binding, Bindings, Kernel } from "./kernel.js";
 export type { Code } from "./error.js";
 export type {
   Counters,
@@ -48,20 +48,20 @@ export type WasmSource = string | URL | Response | BufferSource | WebAssembly.Mo
 /** Options of {@link init}. The first call's count. */
 export interface InitOptions {
   /** Where the wasm comes from; from beside the module by default. */
-  wasm?: WasmSource;
+  wasm?: WasmSource | undefined;
   /** Whether caches give back what recent use says nobody needs; on by default. */
-  managedPool?: boolean;
+  managedPool?: boolean | undefined;
   /** Whether reports and statistics say which place of the program made what is live; off by default. */
-  tracePool?: boolean;
+  tracePool?: boolean | undefined;
   /** Whether the engine is nudged to collect as buffers are made; on by default. */
-  pacing?: boolean;
+  pacing?: boolean | undefined;
 }
 /** Options of a device. */
 export interface Opts {
   /** The most bytes it may hold. */
-  budget?: number;
+  budget?: number | undefined;
   /** What else its GPU buffers are used for, as flags of `GPUBufferUsage`. */
-  usage?: number;
+  usage?: number | undefined;
 }
 /** Options of {@link Rig.open}. */
 export interface OpenOptions extends Wait, Opts {
@@ -73,7 +73,7 @@ export interface OpenOptions extends Wait, Opts {
 /** Options of {@link Rig.adopt}. */
 export interface AdoptOptions extends Opts {
   /** Its name; one of its own by default. */
-  name?: string;
+  name?: string | undefined;
 }
 /** The statistics of every device, and their sums: plain data. */
 export interface Stats {
@@ -192,6 +192,11 @@ class Face implements Rig {
   readonly #devices: { name: string; device: Device | WeakRef<Device> }[] = [];
   readonly #adopted = new WeakMap<GPUDevice, Device>();
   readonly #opening = new Map<string, Promise<Device>>();
+
+  /** @internal Its tag, like that of buffers. */
+  get [Symbol.toStringTag](): string {
+    return "Rig";
+  }
 
   constructor(instance: Instance) {
     this.#instance = instance;
@@ -378,11 +383,15 @@ function limitsOf(adapter: GPUAdapter): Record<string, number> {
 function optsOf<T extends Opts>(call: string, o: T | undefined): T {
   const opts = options(call, o);
   if (opts.budget !== undefined) budgetOf(call, opts.budget);
-  if (opts.usage !== undefined && integer(call, "usage", opts.usage) >= 2 ** 32) {
-    throw misuse(call, "Option", "usage is no set of flags");
+  const { usage = 0 } = opts;
+  if (integer(call, "usage", usage) > USAGES || (usage & (Usage.MAP_READ | Usage.MAP_WRITE)) !== 0) {
+    throw misuse(call, "Option", `usage is ${usage}, which is no set of flags for buffers that are not mapped`);
   }
   return opts;
 }
+
+/** All flags of `GPUBufferUsage`. */
+const USAGES = 0x3ff;
 
 /** Returns the WebGPU of the engine, or in Node that of the package `webgpu`, if it is there. */
 async function webgpu(): Promise<GPU | undefined> {

@@ -3,7 +3,7 @@
 /** What a call that waits takes besides. */
 export interface Wait {
   /** Aborted, the wait is given up and the promise rejects with the signal's reason; what was handed over runs on. */
-  signal?: AbortSignal;
+  signal?: AbortSignal | undefined;
 }
 
 /**

@@ -224,12 +224,14 @@ const SHRINK: [&str; 14] = [
     "-o",
     "dist/rig.wasm",
 ];
-const BUNDLE: [&str; 7] = [
+/// An uncaught error shows the line that threw it: in Node all of it.
+const BUNDLE: [&str; 8] = [
     "crates/rig-web/js/rig.ts",
     "--bundle",
     "--format=esm",
     "--target=es2022",
     "--minify",
+    "--line-limit=400",
     "--loader:.wgsl=text",
     "--outfile=dist/rig.js",
 ];
