@@ -219,9 +219,13 @@ export class Device extends EventTarget {
       const number = rig.call((e) => e.create_now(index, size, dropped));
       this.#pacing?.made(size);
       return this.#made(number, size, label);
-    } catch (e) {
-      if ((e as RigError).code === "OutOfMemory") this.#pacing?.refused();
-      throw e;
+    } catch (error) {
+      if ((error as RigError).code === "OutOfMemory") {
+        // What is cached did not serve: a later frame finds its room.
+        rig.event((e) => e.give_back(index, 1));
+        this.#pacing?.refused();
+      }
+      throw error;
     }
   }
 
