@@ -3,8 +3,9 @@
 
 #![cfg(test)]
 
+use rig::bytes::HostMemory;
 use rig::driver::Region;
-use rig::embed::{InPlace, Submission, end, pass, set_pressure, wrap, wrap_region};
+use rig::embed::{InPlace, Submission, blit, end, pass, set_pressure, wrap, wrap_region};
 use rig::{Buffer, Error, Misuse, Pressure, Use, host, memory, wrap_shared};
 use std::collections::VecDeque;
 use std::future::Future;
@@ -80,6 +81,32 @@ fn s5_1_an_access_in_place_is_a_running_closure_until_it_is_dropped() {
     }
     drop(access);
     assert_eq!(x.read(|bytes| bytes[7]).unwrap(), 7);
+}
+
+#[test]
+fn s6_6_bytes_of_the_embedder_are_blitted_like_slices() {
+    let m = memory::open("blits of the embedder").unwrap();
+    for device in [host(), m.clone()] {
+        let x = device.create_buffer(9).unwrap();
+        x.fill(1).unwrap();
+        let memory = HostMemory::zeroed(5, 1).unwrap();
+        memory.bytes().copy_in(0, &[7, 8, 9, 10, 11]);
+        now(blit(&x, 3, memory.bytes(), Use::Write)).unwrap();
+        assert_eq!(x.read(<[u8]>::to_vec).unwrap(), [1, 1, 1, 7, 8, 9, 10, 11, 1]);
+        now(blit(&x, 1, memory.bytes(), Use::Read)).unwrap();
+        let mut found = [0; 5];
+        memory.bytes().copy_out(0, &mut found);
+        assert_eq!(found, [1, 1, 7, 8, 9]);
+        let past = now(blit(&x, 5, memory.bytes(), Use::Read)).unwrap_err();
+        let wanted = Misuse::OutOfRange { end_bytes: 10, len_bytes: 9 };
+        assert_eq!(past.misuse(), Some(&wanted));
+        x.free().unwrap();
+        let dead = now(blit(&x, 0, memory.bytes(), Use::Write)).unwrap_err();
+        assert!(matches!(dead.misuse(), Some(Misuse::Dead { .. })));
+    }
+    let x = wrap_shared(&[1_u8, 2][..]);
+    let refused = now(blit(&x, 0, HostMemory::zeroed(2, 1).unwrap().bytes(), Use::Write));
+    assert_eq!(refused.unwrap_err().misuse(), Some(&Misuse::ReadOnly));
 }
 
 #[test]

@@ -87,17 +87,34 @@ test("s13_8_a_blit_has_taken_the_data_when_it_returns", async ({ rig, gpu }) => 
       const buffers = [];
       for (let i = 0; i < 3; i += 1) buffers.push(await device.createBuffer(size + offset));
       const data = new Uint8Array(size);
-      const pending = buffers.map((x, i) => x.blitFrom(data.fill(i + 1), { offset }));
-      data.fill(9);
-      await Promise.all(pending);
-      for (const [i, x] of buffers.entries()) {
-        const found = await x.toArray(Uint8Array, { offset });
-        equal(found.findIndex((byte) => byte !== i + 1), -1, `the first wrong byte of ${size} on ${device.name}`);
-        x.free();
+      // Alone, and behind what is asked before.
+      for (const count of size < MIB ? [0, 1] : [0]) {
+        const pending = buffers.slice(0, count).map((x) => x.toArray(Uint8Array));
+        pending.push(...buffers.map((x, i) => x.blitFrom(data.fill(i + 1), { offset })));
+        data.fill(9);
+        await Promise.all(pending);
+        for (const [i, x] of buffers.entries()) {
+          const found = await x.toArray(Uint8Array, { offset });
+          equal(found.findIndex((byte) => byte !== i + 1), -1, `the first wrong byte of ${size} on ${device.name}`);
+          await x.fill(0);
+        }
       }
+      for (const x of buffers) x.free();
     }
   }
   await m.close();
+});
+
+test("s13_8_blits_take_arrays_of_memory_that_may_be_resized", async ({ rig, gpu }) => {
+  for (const device of [rig.host, ...(gpu ? [gpu] : [])]) {
+    for (const size of [4, 5, 256 * KIB]) {
+      const x = await device.createBuffer(size);
+      const [data, out] = [3, 0].map((byte) => new Uint8Array(new ArrayBuffer(size, { maxByteLength: 2 * size })).fill(byte));
+      await x.blitFrom(data);
+      equal((await x.blitTo(out)).every((byte) => byte === 3), true, `${size} bytes on ${device.name}`);
+      x.free();
+    }
+  }
 });
 
 test("s0_2_an_array_that_is_detached_already_is_misuse", async ({ rig }) => {
@@ -401,14 +418,17 @@ test(
     const read = (i) => x.toArray(Uint8Array, { offset: 4 * i, length: 4 });
     const logged = await loggedBy(async () => {
       const wrong = Array(100).fill("Rejected");
+      // A pass that may be found wrong, among moves of whole words that cannot.
+      const spoil = () => error(() => beside.fill(1));
       const together = async (call) => {
-        // A pass that may be found wrong, among moves of whole words that cannot.
-        const [found, { what }] = await spoiled(() => Promise.all([many(call), error(() => beside.fill(1))]));
+        const [found, { what }] = await spoiled(() => Promise.all([many(call), spoil()]));
         equal(what, "Rejected");
         return found;
       };
+      const write = (i) => z.blitFrom(new Uint8Array(4).fill(8), { offset: 4 * i });
       equal(await together(read), wrong, "reads");
-      equal(await together((i) => z.blitFrom(new Uint8Array(4).fill(8), { offset: 4 * i })), wrong, "writes");
+      equal((await spoiled(() => Promise.all([spoil(), many(write)])))[1], wrong, "writes");
+      equal(await together(write), Array(100).fill("done"), "writes ahead of it are on the queue by then");
       equal(await together((i) => x.fill(0, { offset: 4 * i, length: 4 })), wrong, "fills");
     });
     equal(logged, [], "whoever called is told, and nobody else");

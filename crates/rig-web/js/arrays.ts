@@ -142,6 +142,12 @@ function moved(buffer: Movable): ArrayBuffer {
   return structuredClone(buffer, { transfer: [buffer] });
 }
 
+/** Whether memory may change its length. */
+export function isResizable(memory: ArrayBufferLike): boolean {
+  const { resizable, growable } = memory as { resizable?: boolean; growable?: boolean };
+  return Boolean(resizable || growable);
+}
+
 /**
  * Whether the engine keeps a buffer from being transferred, as it does with wasm memory. Asks for
  * a transfer that fails in any case, and changes nothing: engines look for this ahead of the rest.

@@ -6,7 +6,7 @@ import { dead, misuse, outOfRoom, unsupported } from "./error.js";
 import { Export } from "./export.js";
 import { Usage } from "./flags.js";
 import type { Exports, Instance } from "./instance.js";
-import { completion, type Wait } from "./wait.js";
+import { completion, promised, type Wait } from "./wait.js";
 
 /** Bytes in memory. */
 export type Bytes = ArrayBufferView | ArrayBuffer;
@@ -140,42 +140,29 @@ export class Buffer {
 
   /** Promises a fresh typed array with the bytes of a range, from any buffer. */
   toArray<T extends ArrayBufferView>(type: TypedCtor<T>, o?: Range & Wait): Promise<T> {
-    return this.#made.instance.dropped.kept(() => this.#toArray(type, o));
-  }
-
-  async #toArray<T extends ArrayBufferView>(type: TypedCtor<T>, o?: Range & Wait): Promise<T> {
-    callable("toArray", "type", type);
-    const { offset, length } = this.#range("toArray", o);
-    const number = this.#live("toArray");
-    this.#inRange("toArray", offset, length);
-    const out = arrayOf("toArray", type, length);
-    const blit = { number, offset, bytes: bytesOf("toArray", "type", out) };
-    this.#blitted("toArray", await this.#blit("toArray", blit, o));
-    return out;
+    // Making the array may run code of the program, after the buffer's number was read.
+    const ask = () => {
+      callable("toArray", "type", type);
+      const { offset, length } = this.#range("toArray", o);
+      const number = this.#live("toArray");
+      this.#inRange("toArray", offset, length);
+      const out = arrayOf("toArray", type, length);
+      return this.#blit("toArray", number, offset, bytesOf("toArray", "type", out), out, o);
+    };
+    return promised(() => this.#made.instance.dropped.kept(ask));
   }
 
   /** Copies bytes from `offset` on into a typed array of the program, and promises that. */
-  async blitTo<T extends ArrayBufferView>(out: T, o?: Pick<Range, "offset"> & Wait): Promise<T> {
-    if (!ArrayBuffer.isView(out)) throw misuse("blitTo", "Option", "out is no typed array");
-    const bytes = bytesOf("blitTo", "out", out);
-    const { offset } = this.#range("blitTo", o);
-    const number = this.#live("blitTo");
-    this.#inRange("blitTo", offset, bytes.length);
-    this.#blitted("blitTo", await this.#blit("blitTo", { number, offset, bytes }, o));
-    return out;
+  blitTo<T extends ArrayBufferView>(out: T, o?: Pick<Range, "offset"> & Wait): Promise<T> {
+    return promised(() => {
+      if (!ArrayBuffer.isView(out)) throw misuse("blitTo", "Option", "out is no typed array");
+      return this.#moved("blitTo", out, out, o);
+    });
   }
 
   /** Copies bytes into the buffer, from `offset` on. They are taken before this returns. */
   blitFrom(data: Bytes, o?: Pick<Range, "offset"> & Wait): Promise<void> {
-    return completion(this.#blitFrom(data, o));
-  }
-
-  async #blitFrom(data: Bytes, o?: Pick<Range, "offset"> & Wait): Promise<void> {
-    const bytes = bytesOf("blitFrom", "data", data);
-    const { offset } = this.#range("blitFrom", o);
-    const number = this.#live("blitFrom");
-    this.#inRange("blitFrom", offset, bytes.length);
-    this.#blitted("blitFrom", await this.#blit("blitFrom", { number, offset, bytes }, o));
+    return completion(promised(() => this.#moved("blitFrom", data, undefined, o)));
   }
 
   /** Sets every byte of a range. */
@@ -394,28 +381,38 @@ export class Buffer {
     }
   }
 
-  /** Starts a blit; {@link Buffer.#blitted} follows what is waited for. */
-  #blit(call: (typeof BLITS)[number], { number, offset, bytes }: Blit, o?: Wait): Promise<Blitted> {
+  /** Copies between bytes of the program and the buffer, from an offset on; promises `answer`. */
+  #moved<T>(call: (typeof BLITS)[number], data: Bytes, answer: T, o?: Pick<Range, "offset"> & Wait): Promise<T> {
+    const bytes = bytesOf(call, call === "blitTo" ? "out" : "data", data);
+    const { offset } = this.#range(call, o);
+    const number = this.#live(call);
+    this.#inRange(call, offset, bytes.length);
+    return this.#blit(call, number, offset, bytes, answer, o);
+  }
+
+  /** Starts a blit, and promises `answer` unless something was taken away or found wrong meanwhile. */
+  #blit<T>(call: (typeof BLITS)[number], number: number, offset: number, bytes: Uint8Array, answer: T, o?: Wait): Promise<T> {
     const { instance: rig, device } = this.#made;
     const { length } = bytes;
     const isOut = call !== "blitFrom";
-    const written = isOut ? device.writeOf(number) : 0;
     const patched = isOdd(this.offset + offset, length) ? Usage.STORAGE : 0;
     this.checkUsage(call, isOut ? Usage.COPY_SRC : Usage.COPY_DST | patched);
+    // The value that wrote last what is read, where it may be found wrong.
+    let written = 0;
     const start = (e: Exports, ticket: number) => {
       const array = rig.arrays.add(bytes, true);
-      e.blit(ticket, number, offset, array, BLITS.indexOf(call));
+      written = e.blit(ticket, number, offset, array, length, BLITS.indexOf(call));
       if (!isOut) rig.arrays.keep(array, bytes);
     };
-    return rig.wait(start, () => ({ bytes, length, written }), o);
-  }
-
-  /** Fails if something was taken away meanwhile, or the bytes that came are of wrong work. */
-  #blitted(call: (typeof BLITS)[number], { bytes, length, written }: Blitted): void {
-    this.checkThere(call);
-    if (call === "blitFrom") return;
-    if (bytes.length !== length) throw misuse(call, "Detached", "the array was taken away meanwhile");
-    this.#made.device.checkWritten(call, written);
+    const done = () => {
+      this.checkThere(call);
+      if (!isOut) return answer;
+      if (bytes.length !== length) throw misuse(call, "Detached", "the array was taken away meanwhile");
+      device.checkWritten(call, written);
+      return answer;
+    };
+    // A program that takes the bytes away right after the call is told too.
+    return rig.wait(start, () => undefined, o).then(done);
   }
 
   /** Checks and returns a range of the buffer. */
@@ -453,21 +450,6 @@ export class Buffer {
 /** @internal Whether bytes start or end within a word of WebGPU's. */
 export function isOdd(offset: number, length: number): boolean {
   return offset % 4 !== 0 || length % 4 !== 0;
-}
-
-interface Blit {
-  readonly number: number;
-  readonly offset: number;
-  readonly bytes: Uint8Array;
-}
-
-/** What is looked at once a blit is over. */
-interface Blitted {
-  readonly bytes: Uint8Array;
-  /** How many bytes there were when it began. */
-  readonly length: number;
-  /** The value that wrote last what is read, where it may be found wrong. */
-  readonly written: number;
 }
 
 /** The calls that are blits, by the numbers they have in the wasm half. */

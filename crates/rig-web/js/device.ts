@@ -419,12 +419,6 @@ export class Device extends EventTarget {
     this.#opened.gpu?.lend(number);
   }
 
-  /** @internal Returns the value that wrote a buffer last, where it may be found wrong later. */
-  writeOf(number: number): number {
-    const { gpu, instance: rig } = this.#opened;
-    return gpu ? rig.look((e) => e.write_of(number)) : 0;
-  }
-
   /** @internal Fails if what wrote the bytes that were read was found wrong. */
   checkWritten(call: string, value: number): void {
     const why = value > 0 ? this.#opened.gpu?.rejection(value) : "";

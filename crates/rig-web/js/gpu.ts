@@ -4,14 +4,14 @@
 // error scopes, also resolve on a device that is lost. Every event wakes the driver, which looks.
 //
 // What one microtask asks of the library's own buffers goes to the queue together, with its fence.
-// Work that somebody else could tell the order of, or that may be found wrong, goes at once, after
-// what was kept.
+// Writes ahead of all that go at once; so does, after what was kept, work that somebody else could
+// tell the order of, or that may be found wrong.
 
-import type { Arrays } from "./arrays.js";
+import { type Arrays, isResizable } from "./arrays.js";
 import { Edges, isWhole, type Place } from "./edge.js";
 import { MapMode, Usage } from "./flags.js";
 import { type Around, Half, type Way } from "./half.js";
-import { type Encode, noWork, run, type Work } from "./work.js";
+import { noWork, run, type Work } from "./work.js";
 
 /** Answers to "what became of it". */
 const enum Verdict {
@@ -50,17 +50,12 @@ export class Gpu {
   #nextNumber = 1;
   /** Commands of the program that wait for their submission, by number. */
   readonly #commands = new Map<number, { encoder: GPUCommandEncoder; label: string }>();
-  /** What is being offered, and whether it must not wait for other work to go to the queue. */
+  /** What is being offered. */
   #work = noWork();
-  #isUrgent = false;
-  #isLarge = false;
   /** What waits for the end of this microtask. */
   #kept = noWork();
   /** The ways that went to the queue in it, which are mapped again behind all their work. */
   readonly #used = new Set<Way>();
-  #wrong = "";
-  /** The label of the program's commands that are submitted; none of rig's, whose call awaits them. */
-  #label: string | null = null;
   #submitted = 0;
   #fenced = 0;
   /** When the oldest fence on the way was put, and when the engine was last kept moving. */
@@ -218,57 +213,61 @@ export class Gpu {
   }
 
   copy(src: number, srcAt: number, dst: number, dstAt: number, length: number): void {
-    this.#isLarge ||= length > SMALL_MAX;
+    const work = this.#work;
+    work.isLarge ||= length > SMALL_MAX;
     this.#add(() => {
       const from = this.#place(src, false, srcAt, length);
       const place = this.#place(dst, true, dstAt, length);
-      this.#work.isSure &&= isWhole(place, from);
-      return (to) => this.#edges.copy(from, place, to);
+      work.isSure &&= isWhole(place, from);
+      work.steps.push((to) => this.#edges.copy(from, place, to));
     });
   }
 
   fill(dst: number, at: number, length: number, byte: number): void {
+    const work = this.#work;
     this.#add(() => {
       const place = this.#place(dst, true, at, length);
-      this.#work.isSure &&= byte === 0 && isWhole(place);
-      return (to) => this.#edges.fill(place, byte, to);
+      work.isSure &&= byte === 0 && isWhole(place);
+      work.steps.push((to) => this.#edges.fill(place, byte, to));
     });
   }
 
   write(array: number, at: number, dst: number, dstAt: number, length: number): void {
+    const work = this.#work;
     const { buffer, offset } = this.#place(dst, true, dstAt, length);
-    this.#isLarge ||= length > SMALL_MAX;
-    // The program's bytes are taken before the call is over.
-    const isNow = this.#isUrgent || this.#isLarge;
+    work.isLarge ||= length > SMALL_MAX;
+    // The program's bytes are taken before the call is over: at once, where nothing is kept.
     const bytes = this.#around.arrays.take(array, at, length);
-    if (bytes) this.#work.steps.push({ buffer, offset, bytes: isNow ? bytes : bytes.slice() });
+    if (!bytes) return;
+    const isLater = !work.isUrgent && !work.isLarge;
+    const isNext = isLater && this.#kept.steps.length === 0;
+    // Engines take no memory whose length may change.
+    const taken = (isLater && !isNext) || isResizable(bytes.buffer) ? bytes.slice() : bytes;
+    if (isNext) this.#add(() => this.device.queue.writeBuffer(buffer, offset, taken));
+    else work.steps.push({ buffer, offset, bytes: taken });
   }
 
   native(number: number): void {
     const commands = this.#commands.get(number);
     if (!commands) return;
-    this.#label = commands.label;
-    this.#isUrgent = true;
+    this.#work.label = commands.label;
+    this.#work.isUrgent = true;
     this.#work.steps.push(commands.encoder);
   }
 
   /** Takes the work as a value's, or drops it for value 0. */
   end(value: number): number {
-    const [work, label, isUrgent, isLarge] = [this.#work, this.#label, this.#isUrgent, this.#isLarge];
-    let wrong = this.#wrong;
+    const work = this.#work;
     this.#work = noWork();
-    [this.#wrong, this.#label, this.#isUrgent, this.#isLarge] = ["", null, false, false];
     if (value === 0) return 0;
-    if (!wrong && isUrgent) {
+    let { wrong } = work;
+    if (!wrong && work.isUrgent) {
       this.#flush();
       work.values = [value, value];
       work.isSure = false;
-      wrong = this.#submit(work, label);
+      wrong = this.#submit(work);
     } else if (!wrong) {
-      this.#kept.steps.push(...work.steps);
-      for (const way of work.ways) if (!this.#kept.ways.includes(way)) this.#kept.ways.push(way);
-      this.#kept.isSure &&= work.isSure && !isLarge;
-      this.#kept.values = [this.#kept.values[0] || value, value];
+      this.#keep(work, value);
     }
     if (wrong) {
       this.#refused = wrong;
@@ -276,9 +275,20 @@ export class Gpu {
     }
     this.#submitted = value;
     // The host moves the next piece while the device has this one.
-    if (isLarge) this.#fence();
+    if (work.isLarge) this.#fence();
     else this.#commit();
     return 0;
+  }
+
+  /** Keeps the work of a value for the end of this microtask, where some is left of it. */
+  #keep({ steps, ways, isSure, isLarge }: Work, value: number): void {
+    if (steps.length === 0) return;
+    const kept = this.#kept;
+    kept.steps.push(...steps);
+    for (const way of ways) if (!kept.ways.includes(way)) kept.ways.push(way);
+    kept.isSure &&= isSure && !isLarge;
+    kept.values[0] ||= value;
+    kept.values[1] = value;
   }
 
   /** Takes the verdict of an error scope on the commands of values; value 0 is nobody's. */
@@ -297,7 +307,8 @@ export class Gpu {
   #commit(): void {
     if (this.#isFencing || this.#fenced >= this.#submitted) return;
     this.#isFencing = true;
-    queueMicrotask(() => this.#fence());
+    // Node takes its time for `queueMicrotask`.
+    void DONE.then(() => this.#fence());
   }
 
   /** The word. */
@@ -351,12 +362,12 @@ export class Gpu {
     const kept = this.#kept;
     if (kept.steps.length === 0) return;
     this.#kept = noWork();
-    const wrong = this.#submit(kept, null, then);
+    const wrong = this.#submit(kept, then);
     if (wrong) this.#reject(kept.values, wrong, null);
   }
 
   /** Encodes and submits work; answers what the engine throws. */
-  #submit({ steps, ways, isSure, values }: Work, label: string | null, then?: () => void): string {
+  #submit({ steps, ways, isSure, values, label }: Work, then?: () => void): string {
     const { device } = this;
     let wrong = "";
     for (const way of ways) isSure &&= way.isProven;
@@ -459,16 +470,16 @@ export class Gpu {
       if (isWritten) way.used(offset, length);
       return { buffer: way.buffer, offset, length };
     }
-    this.#isUrgent ||= held.wrapped || held.lent || held.verdict !== Verdict.There;
+    this.#work.isUrgent ||= held.wrapped || held.lent || held.verdict !== Verdict.There;
     return { buffer: held.buffer!, offset, length };
   }
 
   /** Adds a step, and keeps what an engine throws for the end: nothing may pass through a call. */
-  #add(step: () => Encode): void {
+  #add(step: () => void): void {
     try {
-      this.#work.steps.push(step());
+      step();
     } catch (e) {
-      this.#wrong ||= String(e);
+      this.#work.wrong ||= String(e);
     }
   }
 }
@@ -486,6 +497,7 @@ const EMPTY: Held = {
   half: null,
   asked: null,
 };
+const DONE = Promise.resolve();
 const REJECTIONS_MAX = 64;
 const LOSS_MS = 1000;
 /** How long a wait lasts before the engine is kept moving, and how often that is (S13.12). */

@@ -41,13 +41,12 @@ export interface Exports {
   again(buffer: number): number;
   region_of(buffer: number): number;
   stamps(buffer: number): void;
-  write_of(buffer: number): number;
   view(buffer: number, offset: number, length: number): number;
   borrow(device: number, buffer: number): number;
   ready(ticket: number, buffer: number, write: number): void;
   access(buffer: number, write: number): number;
-  copy(ticket: number, src: number, dst: number): void;
-  blit(ticket: number, buffer: number, offset: number, array: number, call: number): void;
+  copy(ticket: number, src: number, dst: number): number;
+  blit(ticket: number, buffer: number, offset: number, array: number, length: number, call: number): number;
   fill(ticket: number, buffer: number, offset: number, length: number, byte: number): void;
   claim_read(buffer: number): number;
   claim_all(): number;

@@ -1,13 +1,13 @@
 // The package's face: `init`, and what it answers.
 
-import { isNode, isPinned } from "./arrays.js";
+import { isNode, isPinned, isResizable } from "./arrays.js";
 import { Buffer, isOdd, numberOf } from "./buffer.js";
 import { budgetOf, bytesOf, callable, flag, has, integer, named, options } from "./check.js";
 import { type ClaimOptions, Claims } from "./claims.js";
 import { Device, type Label } from "./device.js";
 import { misuse, RigError, unsupported } from "./error.js";
 import { Usage } from "./flags.js";
-import { Instance, type Settings } from "./instance.js";
+import { type Exports, Instance, type Settings } from "./instance.js";
 import type { Counters, DeviceStats } from "./stats.js";
 import { completion, raced, type Wait } from "./wait.js";
 
@@ -249,8 +249,8 @@ class Face implements Rig {
     if (!ArrayBuffer.isView(view)) throw misuse("wrap", "Option", "view is no typed array");
     const { label = "" } = options("wrap", o);
     const bytes = bytesOf("wrap", "view", view);
-    const { buffer } = bytes as { buffer: ArrayBufferLike & { resizable?: boolean; growable?: boolean } };
-    if (buffer.resizable || buffer.growable || isPinned(buffer)) {
+    const { buffer } = bytes;
+    if (isResizable(buffer) || isPinned(buffer)) {
       throw misuse("wrap", "Option", "view is over memory that can change its length: resizable, or of WebAssembly");
     }
     const instance = this.#instance;
@@ -269,11 +269,14 @@ class Face implements Rig {
     options("copy", o);
     const from = numberOf("copy", "src", src, this.#instance);
     const to = numberOf("copy", "dst", dst, this.#instance);
-    const written = src.device.writeOf(from);
     const patched = isOdd(src.offset, src.size) || isOdd(dst.offset, 0) ? Usage.STORAGE : 0;
     src.checkUsage("copy", Usage.COPY_SRC);
     dst.checkUsage("copy", Usage.COPY_DST | patched);
-    await this.#instance.wait((e, t) => e.copy(t, from, to), () => undefined, o);
+    let written = 0;
+    const start = (e: Exports, ticket: number) => {
+      written = e.copy(ticket, from, to);
+    };
+    await this.#instance.wait(start, () => undefined, o);
     for (const side of [src, dst]) side.checkThere("copy");
     src.device.checkWritten("copy", written);
   }

@@ -15,6 +15,15 @@ export function completion(told: Promise<void>): Promise<void> {
   return told;
 }
 
+/** @internal Promises what `f` promises; what it throws rejects. */
+export function promised<T>(f: () => Promise<T>): Promise<T> {
+  try {
+    return f();
+  } catch (e) {
+    return Promise.reject(e);
+  }
+}
+
 /** @internal Waits for something that many may wait for; a signal ends the wait alone. */
 export function raced<T>(work: Promise<T>, o: Wait): Promise<T> {
   const { signal } = o;

@@ -19,13 +19,21 @@ export interface Work {
   ways: Way[];
   /** Whether nothing can be found wrong with it: whole words move between buffers that are there. */
   isSure: boolean;
+  /** Whether it must not wait for other work to go to the queue. */
+  isUrgent: boolean;
+  /** Whether it moves so much that nothing is gained by keeping it. */
+  isLarge: boolean;
+  /** What was wrong when it was encoded, or empty. */
+  wrong: string;
+  /** The label of the program's commands; none of rig's, whose call awaits them. */
+  label: string | null;
   /** The first and the last value whose work it is; 0 for nobody's. */
   values: [number, number];
 }
 
 /** Returns no work, of nobody. */
 export function noWork(): Work {
-  return { steps: [], ways: [], isSure: true, values: [0, 0] };
+  return { steps: [], ways: [], isSure: true, isUrgent: false, isLarge: false, wrong: "", label: null, values: [0, 0] };
 }
 
 /** Does the steps: writes of the queue's own between submissions of what is encoded. */

@@ -98,12 +98,6 @@ extern "C" fn stamps(buffer: f64) {
     page::answered(&format!("{{\"write\":{write},\"uses\":[{}]}}", uses.join(",")));
 }
 
-/// Returns the value of a buffer's last write, if its own device wrote last; else 0.
-#[unsafe(no_mangle)]
-extern "C" fn write_of(buffer: f64) -> f64 {
-    embed::own_write(&buffer_of(buffer)).map_or(0.0, |value| value as f64)
-}
-
 /// Makes a view.
 #[unsafe(no_mangle)]
 extern "C" fn view(buffer: f64, offset: f64, len: f64) -> f64 {
@@ -148,31 +142,34 @@ fn place_text(bytes: HostBytes) -> String {
     format!("[{array},{offset},{}]", bytes.len_bytes())
 }
 
-/// Copies all of a buffer to another.
+/// Copies all of a buffer to another; answers what [`written`] does of the source.
 #[unsafe(no_mangle)]
-extern "C" fn copy(ticket: f64, src: f64, dst: f64) {
+extern "C" fn copy(ticket: f64, src: f64, dst: f64) -> f64 {
     let (src, dst) = (buffer_of(src), buffer_of(dst));
+    let written = written(&src);
     task::start_move(ticket, async move { copy_async(&src, &dst).await.map(Answer::from) });
+    written
 }
 
 /// Copies between a buffer and an array of the page, which is let go in the end: out for calls 0
-/// and 2, in for call 1.
+/// and 2, in for call 1. Answers what [`written`] does of the buffer.
 #[unsafe(no_mangle)]
-extern "C" fn blit(ticket: f64, buffer: f64, offset: f64, array: u32, call: u32) {
+extern "C" fn blit(ticket: f64, buffer: f64, offset: f64, array: u32, len: f64, call: u32) -> f64 {
     let buffer = buffer_of(buffer);
-    let (array, len) = (Array(array), page::array_len(array) as u64);
-    let bytes = HostBytes::in_array(InArray { array: array.0, offset: 0 }, len);
-    let into = call == 1;
-    let call = ["blit_to", "blit_from", "to_array"][call as usize];
+    let written = written(&buffer);
+    let bytes = HostBytes::in_array(InArray { array, offset: 0 }, len as u64);
     task::start_move(ticket, async move {
-        let part = buffer.view(offset as u64, len).map_err(|error| renamed(error, call))?;
-        let own = embed::wrap(bytes, array);
-        let done = match into {
-            true => embed::copy_taken(&own, &part).await,
-            false => copy_async(&part, &own).await,
-        };
+        let _array = Array(array);
+        let done = embed::blit(&buffer, offset as u64, bytes, use_of(u32::from(call == 1))).await;
+        let call = ["blit_to", "blit_from", "to_array"][call as usize];
         done.map(Answer::from).map_err(|error| renamed(error, call))
     });
+    written
+}
+
+/// Returns the value of a buffer's last write, if its own device wrote last; else 0.
+fn written(buffer: &Buffer) -> f64 {
+    embed::own_write(buffer).map_or(0.0, |value| value as f64)
 }
 
 /// Fills part of a buffer.

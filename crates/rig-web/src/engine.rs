@@ -17,7 +17,11 @@ extern "C" fn start(managed_pool: u32, trace_pool: u32) {
     rig::set_clock(page::now_ns);
     rig::bytes::set_arrays(page::ARRAYS);
     embed::set_pressure(Engine);
-    embed::set_poked(|| page::wants_pump());
+    embed::set_poked(|| {
+        if !is_soon() {
+            page::wants_pump();
+        }
+    });
     NAMED.with_borrow_mut(|named| named.devices.push(rig::host()));
 }
 

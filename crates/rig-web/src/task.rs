@@ -155,8 +155,14 @@ impl Wake for Woken {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.is_listed.swap(true, Ordering::Relaxed) {
-            WOKEN.with_borrow_mut(|woken| woken.push(self.number));
-            page::wants_pump();
+            let is_first = WOKEN.with_borrow_mut(|woken| {
+                woken.push(self.number);
+                woken.len() == 1
+            });
+            // The others are polled with it.
+            if is_first {
+                page::wants_pump();
+            }
         }
     }
 }

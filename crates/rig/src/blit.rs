@@ -5,16 +5,58 @@
 
 use crate::access::{Side as Claimed, claim_host, part_bytes};
 use crate::allocation::Call;
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Use};
+use crate::bytes::HostBytes;
 use crate::driver::{Access, Op, Part, Work};
 use crate::entry;
 use crate::error::{Failed, Outcome, Result, check_range};
 use crate::files::{fill_file, read_file, write_file};
 use crate::hand::{Job, Touch, hand_over};
 use crate::life;
-use crate::piece::{Sink, Source, part_of};
-use crate::share::{shared_in, shared_out};
+use crate::piece::{End, part_of};
+use crate::share::shared;
 use crate::wait;
+
+/// Copies between a buffer, from `offset` on, and host bytes, which stay until this is over or
+/// dropped: out for a read, like [`Buffer::blit_to_async`], else in, like
+/// [`Buffer::blit_from_async`]. A driver that takes so many bytes as they are has all of them
+/// after the first poll that waits for nothing else, so that they need not stay longer.
+///
+/// # Errors
+///
+/// Those of [`Buffer::blit_to_async`] and [`Buffer::blit_from_async`].
+pub fn blit(
+    buffer: &Buffer,
+    offset: u64,
+    bytes: HostBytes,
+    what: Use,
+) -> impl Future<Output = Result<()>> {
+    blit_at(buffer, offset, bytes, what.into())
+}
+
+async fn blit_at(buffer: &Buffer, offset: u64, bytes: HostBytes, access: Access) -> Result<()> {
+    let call = if access == Access::Read { "blit_to" } else { "blit_from" };
+    entry::check(call)?;
+    check_range(call, offset, bytes.len_bytes(), buffer.len())?;
+    begin(call, buffer, access)?;
+    if bytes.len_bytes() == 0 {
+        return Ok(());
+    }
+    let _call = Call::moving(&buffer.at);
+    let part = buffer.view(offset, bytes.len_bytes())?;
+    let is_file = buffer.at.is_file();
+    if !is_file && !buffer.at.is_addressed() {
+        return Ok(shared(&part, &End::Bytes(bytes), access).await?);
+    }
+    let _held = claim_host(call, &[Claimed { buffer: &part, access }]).await?;
+    match access {
+        Access::Read if is_file => bytes.with_mut(|out| read_file(&part, 0, out))?,
+        Access::Write if is_file => bytes.with(|bytes| write_file(&part, 0, bytes))?,
+        Access::Read => part_bytes(&part, 0, part.len())?.copy_to(bytes),
+        Access::Write => bytes.copy_to(part_bytes(&part, 0, part.len())?),
+    }
+    Ok(())
+}
 
 /// What a blit or a fill checks, in the order of S0.3.
 fn begin(call: &'static str, buffer: &Buffer, access: Access) -> Outcome<()> {
@@ -37,24 +79,7 @@ impl Buffer {
     /// `Misuse` for a range past the end, a dead buffer, a conflict (`Busy`); `Lost`;
     /// `OutOfMemory` of the host for staging; `Unsupported` on a device without copies.
     pub async fn blit_to_async(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        entry::check("blit_to")?;
-        check_range("blit_to", offset, out.len() as u64, self.len())?;
-        begin("blit_to", self, Access::Read)?;
-        if out.is_empty() {
-            return Ok(());
-        }
-        let _call = Call::moving(&self.at);
-        let part = self.view(offset, out.len() as u64)?;
-        if self.at.is_file() || self.at.is_addressed() {
-            let side = Claimed { buffer: &part, access: Access::Read };
-            let _held = claim_host("blit_to", &[side]).await?;
-            if self.at.is_file() {
-                return Ok(read_file(&part, 0, out)?);
-            }
-            part_bytes(&part, 0, part.len())?.read_slice(out);
-            return Ok(());
-        }
-        Ok(shared_out(&part, &mut Sink::Slice(out)).await?)
+        blit_at(self, offset, HostBytes::lent_mut(out), Access::Read).await
     }
 
     /// Copies bytes into the buffer, from `offset` on; returns with them there. Reaches any
@@ -64,24 +89,7 @@ impl Buffer {
     ///
     /// Those of [`Buffer::blit_to_async`]; `Misuse` for a read-only buffer.
     pub async fn blit_from_async(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        entry::check("blit_from")?;
-        check_range("blit_from", offset, bytes.len() as u64, self.len())?;
-        begin("blit_from", self, Access::Write)?;
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        let _call = Call::moving(&self.at);
-        let part = self.view(offset, bytes.len() as u64)?;
-        if self.at.is_file() || self.at.is_addressed() {
-            let side = Claimed { buffer: &part, access: Access::Write };
-            let _held = claim_host("blit_from", &[side]).await?;
-            if self.at.is_file() {
-                return Ok(write_file(&part, 0, bytes)?);
-            }
-            part_bytes(&part, 0, part.len())?.write_slice(bytes);
-            return Ok(());
-        }
-        Ok(shared_in(&Source::Slice(bytes), &part).await?)
+        blit_at(self, offset, HostBytes::lent(bytes), Access::Write).await
     }
 
     /// Sets every byte of the buffer; returns when it is done. Reaches any buffer. Waits for every

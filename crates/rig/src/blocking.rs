@@ -15,7 +15,6 @@ use crate::export::Export;
 use crate::hold::Hold;
 use crate::kernel::Kernel;
 use crate::open::Opener;
-use crate::piece::Pace;
 use crate::prepare::Prepared;
 use crate::reclaim;
 use crate::submit::Launch;
@@ -42,7 +41,7 @@ use bytemuck::Pod;
 /// # }
 /// ```
 pub fn copy(src: &Buffer, dst: &Buffer) -> Result<()> {
-    if copy_now(src, dst)? { Ok(()) } else { wait::block_on(copy_on(src, dst, Pace::Steady)) }
+    if copy_now(src, dst)? { Ok(()) } else { wait::block_on(copy_on(src, dst)) }
 }
 
 impl Device {

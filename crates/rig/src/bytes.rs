@@ -55,6 +55,18 @@ impl HostBytes {
         }
     }
 
+    /// Returns the bytes of a slice, for a call: whoever asks borrows it as long as it uses them.
+    pub(crate) fn lent(bytes: &[u8]) -> Self {
+        // SAFETY: nobody writes what was lent to be read.
+        unsafe { Self::new(bytes.as_ptr().cast_mut(), bytes.len() as u64) }
+    }
+
+    /// Returns the bytes of a slice, like [`HostBytes::lent`], to be written.
+    pub(crate) fn lent_mut(bytes: &mut [u8]) -> Self {
+        // SAFETY: the slice is the caller's alone while it is borrowed.
+        unsafe { Self::new(bytes.as_mut_ptr(), bytes.len() as u64) }
+    }
+
     /// Returns a range of 0 bytes.
     pub fn empty() -> Self {
         Self { start: dangling(), len: 0 }
@@ -159,29 +171,6 @@ impl HostBytes {
     pub(crate) fn fill(self, byte: u8) {
         // SAFETY: `new` promises the range, and the claim excludes all other accesses.
         unsafe { ptr::write_bytes(self.start.as_ptr(), byte, self.len) }
-    }
-
-    /// Copies the bytes into a slice of the same length. A claim keeps writers away.
-    pub(crate) fn read_slice(self, into: &mut [u8]) {
-        assert_eq!(self.len, into.len(), "host bytes: a copy's sides have one length");
-        // SAFETY: `new` promises the range, the claim excludes writers, and the slice is the
-        // caller's alone, so it is no part of it.
-        unsafe { copy::copy(self.start.as_ptr(), into.as_mut_ptr(), self.len) }
-    }
-
-    /// Copies a slice of the same length over the bytes. A claim keeps everybody else away.
-    pub(crate) fn write_slice(self, from: &[u8]) {
-        assert_eq!(self.len, from.len(), "host bytes: a copy's sides have one length");
-        // SAFETY: as in `read_slice`; a slice that is being read is no part of what is written.
-        unsafe { copy::copy(from.as_ptr(), self.start.as_ptr(), self.len) }
-    }
-
-    /// Copies as [`HostBytes::write_slice`], and leaves the result in the processor's caches, as
-    /// [`HostBytes::copy_near_to`].
-    pub(crate) fn write_slice_near(self, from: &[u8]) {
-        assert_eq!(self.len, from.len(), "host bytes: a copy's sides have one length");
-        // SAFETY: as in `write_slice`.
-        unsafe { copy::copy_near(from.as_ptr(), self.start.as_ptr(), self.len) }
     }
 
     /// Gives the bytes in place. A claim keeps writers away.
@@ -314,8 +303,8 @@ mod tests {
         let whole = of(&mut bytes);
         assert!(panics(|| whole.copy_out(1, &mut out[..8])));
         assert!(panics(|| whole.copy_in(0, &out)));
-        assert!(panics(|| whole.read_slice(&mut out)));
-        assert!(panics(|| whole.write_slice(&out[..7])));
+        assert!(panics(|| whole.copy_to(HostBytes::lent_mut(&mut out))));
+        assert!(panics(|| HostBytes::lent(&out[..7]).copy_to(whole)));
         assert!(panics(|| whole.copy_to(whole)));
         assert!(panics(|| whole.range(0, 4).copy_to(whole.range(3, 4))));
         assert!(panics(|| whole.copy_mixed_to(whole.range(0, 7))));
@@ -412,9 +401,9 @@ mod tests {
     fn s6_7_fast_moves_are_byte_exact_at_every_offset_and_length() {
         assert_exact(|src, dst| src.copy_to(dst));
         assert_exact(|src, dst| src.copy_near_to(dst));
-        assert_exact(|src, dst| dst.with_mut(|into| src.read_slice(into)));
-        assert_exact(|src, dst| src.with(|from| dst.write_slice(from)));
-        assert_exact(|src, dst| src.with(|from| dst.write_slice_near(from)));
+        assert_exact(|src, dst| dst.with_mut(|into| src.copy_to(HostBytes::lent_mut(into))));
+        assert_exact(|src, dst| src.with(|from| HostBytes::lent(from).copy_to(dst)));
+        assert_exact(|src, dst| src.with(|from| HostBytes::lent(from).copy_near_to(dst)));
         assert_exact(|src, dst| {
             dst.fill(7);
             dst.with(|bytes| assert!(bytes.iter().all(|byte| *byte == 7)));

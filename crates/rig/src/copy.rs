@@ -15,10 +15,10 @@ use crate::error::{Failed, Misuse, Outcome, Result};
 use crate::files::{read_file, write_file};
 use crate::hand::Touch;
 use crate::life;
-use crate::piece::{Pace, Sink, Source, device_copy, file_to_file, note, staged_through};
+use crate::piece::{End, device_copy, file_to_file, note, staged_through};
 use crate::profile::{self, What};
 use crate::route::{Peer, Peers, Place, Route, Side, route};
-use crate::share::{shared_in, shared_out};
+use crate::share::shared;
 use crate::timeline::{DeviceId, track};
 use crate::wait;
 use std::sync::Arc;
@@ -56,12 +56,11 @@ use std::sync::Arc;
 // Not async itself: of a public async function the compiler makes all code here, and once more in
 // the program that calls it, which keeps parts of both.
 pub fn copy_async(src: &Buffer, dst: &Buffer) -> impl Future<Output = Result<()>> {
-    copy_at(src, dst, Pace::Steady)
+    copy_at(src, dst)
 }
 
-/// Copies like [`copy_async`], at this pace.
-pub(crate) async fn copy_at(src: &Buffer, dst: &Buffer, pace: Pace) -> Result<()> {
-    if copy_now(src, dst)? { Ok(()) } else { copy_on(src, dst, pace).await }
+async fn copy_at(src: &Buffer, dst: &Buffer) -> Result<()> {
+    if copy_now(src, dst)? { Ok(()) } else { copy_on(src, dst).await }
 }
 
 /// Checks a copy, and makes it if the host does that and waits for nothing; answers whether it did.
@@ -89,13 +88,13 @@ pub(crate) fn copy_now(src: &Buffer, dst: &Buffer) -> Outcome<bool> {
 }
 
 /// Makes a copy that was checked.
-pub(crate) async fn copy_on(src: &Buffer, dst: &Buffer, pace: Pace) -> Result<()> {
+pub(crate) async fn copy_on(src: &Buffer, dst: &Buffer) -> Result<()> {
     let _calls = [Call::moving(&src.at), Call::moving(&dst.at)];
     let (route, _peer) = choose(src, dst)?;
-    Ok(run(route, src, dst, pace).await?)
+    Ok(run(route, src, dst).await?)
 }
 
-async fn run(route: Route, src: &Buffer, dst: &Buffer, pace: Pace) -> Outcome<()> {
+async fn run(route: Route, src: &Buffer, dst: &Buffer) -> Outcome<()> {
     match route {
         _ if src.at.is_file() && dst.at.is_file() => file_to_file(src, dst).await,
         Route::HostCopy | Route::FileRead | Route::FileWrite | Route::FileToFile => {
@@ -103,11 +102,11 @@ async fn run(route: Route, src: &Buffer, dst: &Buffer, pace: Pace) -> Outcome<()
         }
         Route::Direct { by } => direct(by, src, dst).await,
         Route::StagedIn { .. } | Route::FileToDevice { .. } => {
-            shared_in(&Source::Buffer(src, pace), dst).await
+            shared(dst, &End::Buffer(src), Access::Write).await
         }
         Route::StagedOut { .. } | Route::DeviceToFile { .. } => {
             check_claim("copy", Claimed { buffer: dst, access: Access::Write })?;
-            shared_out(src, &mut Sink::Buffer(dst)).await
+            shared(src, &End::Buffer(dst), Access::Read).await
         }
         Route::StagedThrough { .. } => staged_through(src, dst).await,
         Route::WantsPeer { by } | Route::Unsupported { device: by } => {

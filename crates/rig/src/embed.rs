@@ -9,7 +9,6 @@ use crate::allocation::{Allocation, Memory, Parts, Ref, Site};
 use crate::buffer::{Buffer, Foreign, Use, wrap_foreign};
 use crate::bytes::HostBytes;
 use crate::collector::{self, Pressure};
-use crate::copy::copy_at;
 use crate::create::BufferBuilder;
 use crate::device::Device;
 use crate::driver::{Access, Native, Op, Part, Region, Work};
@@ -19,7 +18,6 @@ use crate::export::Export;
 use crate::hand::{Job, Touch, hand_over, merge};
 use crate::kept::Claims;
 use crate::life;
-use crate::piece::Pace;
 use crate::prepare::{check_on, check_usable, span_of};
 use crate::settings;
 use crate::sync::MaybeSend;
@@ -29,6 +27,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use crate::blit::blit;
 #[cfg(target_family = "wasm")]
 pub use crate::tick::set_poked;
 
@@ -81,16 +80,6 @@ pub fn at_site<'a>(mut builder: BufferBuilder<'a>, site: &str) -> BufferBuilder<
 /// what keeps the memory is dropped in a drain, once nothing needs the buffer any more.
 pub fn wrap(bytes: HostBytes, keeper: impl Any + MaybeSend) -> Buffer {
     wrap_foreign(Foreign { bytes, read_only: false, keeper: Some(Box::new(keeper)) })
-}
-
-/// Copies like [`crate::copy_async`]; a driver that takes so many host bytes as they are has all of
-/// them after the first poll that waits for nothing else, so that they need not be kept.
-///
-/// # Errors
-///
-/// Those of [`crate::copy_async`].
-pub fn copy_taken(src: &Buffer, dst: &Buffer) -> impl Future<Output = Result<()>> {
-    copy_at(src, dst, Pace::AtOnce)
 }
 
 /// Makes a buffer of a region that the embedder's own driver made of something the program

@@ -3,7 +3,7 @@
 //! A half is held for one piece; a loss before a leg is reached keeps all bytes of that piece from
 //! the host. Claims are held only while bytes move. Any thread may copy.
 
-use crate::access::{Side as Claimed, claim_host, own_bytes, part_bytes};
+use crate::access::{Claim, Side as Claimed, Sides, claim_host, own_bytes, part_bytes};
 use crate::allocation::owner::Owner;
 use crate::buffer::Buffer;
 use crate::bytes::HostBytes;
@@ -20,72 +20,47 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// How fast host bytes are handed over to a driver that takes them as they are.
-#[derive(Clone, Copy)]
-pub(crate) enum Pace {
-    /// A piece once an earlier one is done, so that few bytes are on the way.
-    Steady,
-    /// All in the first poll, up to as many as the driver takes.
-    AtOnce,
+/// Where the host takes pieces from, or puts them.
+pub(crate) enum End<'a> {
+    Buffer(&'a Buffer),
+    /// Bytes of the caller, which need no claim.
+    Bytes(HostBytes),
 }
 
-/// Where the host takes a piece from.
-pub(crate) enum Source<'a> {
-    Buffer(&'a Buffer, Pace),
-    Slice(&'a [u8]),
-}
-
-impl Source<'_> {
-    /// Moves a piece into a half.
-    async fn move_into(&self, offset: u64, into: HostBytes) -> Outcome<()> {
-        let len = into.len_bytes();
+impl End<'_> {
+    /// Returns the bytes of a piece under their claim, which for a file is all there is.
+    pub(crate) async fn piece(
+        &self,
+        offset: u64,
+        len: u64,
+        access: Access,
+    ) -> Outcome<(Option<Sides<Claim>>, HostBytes)> {
         match self {
-            Self::Slice(from) => {
-                into.write_slice_near(piece(from, offset, len));
-                Ok(())
-            }
-            Self::Buffer(buffer, _) => {
-                let side = Claimed { buffer, access: Access::Read };
-                let _held = claim_host("copy", &[side]).await?;
-                if buffer.at.is_file() {
-                    return into.with_mut(|into| read_file(buffer, offset, into));
-                }
-                part_bytes(buffer, offset, len)?.copy_near_to(into);
-                Ok(())
+            Self::Bytes(bytes) => Ok((None, bytes.range(offset, len))),
+            Self::Buffer(buffer) => {
+                let held = claim_host("copy", &[Claimed { buffer, access }]).await?;
+                Ok((Some(held), part_bytes(buffer, offset, len)?))
             }
         }
     }
-}
 
-fn piece(bytes: &[u8], offset: u64, len: u64) -> &[u8] {
-    // In range: the offsets of pieces of a slice fit its length, which is a `usize`.
-    &bytes[offset as usize..(offset + len) as usize]
-}
+    /// Moves a piece into a half, for a read of this end, or out of one.
+    async fn moved(&self, offset: u64, half: HostBytes, access: Access) -> Outcome<()> {
+        let (_held, own) = self.piece(offset, half.len_bytes(), access).await?;
+        match (self.file(), access) {
+            (Some(file), Access::Read) => half.with_mut(|half| read_file(file, offset, half))?,
+            (Some(file), Access::Write) => half.with(|half| write_file(file, offset, half))?,
+            (None, Access::Read) => own.copy_near_to(half),
+            (None, Access::Write) => half.copy_to(own),
+        }
+        Ok(())
+    }
 
-/// Where the host puts a piece.
-pub(crate) enum Sink<'a> {
-    Buffer(&'a Buffer),
-    Slice(&'a mut [u8]),
-}
-
-impl Sink<'_> {
-    /// Moves a piece out of a half.
-    async fn move_from(&mut self, offset: u64, from: HostBytes) -> Outcome<()> {
-        let len = from.len_bytes();
+    /// Returns the file that it is, if it is one.
+    pub(crate) fn file(&self) -> Option<&Buffer> {
         match self {
-            Self::Slice(into) => {
-                from.read_slice(&mut into[offset as usize..(offset + len) as usize]);
-                Ok(())
-            }
-            Self::Buffer(buffer) => {
-                let side = Claimed { buffer, access: Access::Write };
-                let _held = claim_host("copy", &[side]).await?;
-                if buffer.at.is_file() {
-                    return from.with(|from| write_file(buffer, offset, from));
-                }
-                from.copy_to(part_bytes(buffer, offset, len)?);
-                Ok(())
-            }
+            Self::Buffer(buffer) if buffer.at.is_file() => Some(buffer),
+            _ => None,
         }
     }
 }
@@ -112,7 +87,7 @@ async fn half_bytes(half: &Half, len: u64, access: Access) -> Outcome<HostBytes>
 
 /// The host moves each piece into a half, the device on from there; the last leg is waited for.
 /// A driver that takes host bytes as they are gets them without a half.
-pub(crate) async fn staged_in(src: &Source<'_>, dst: &Buffer) -> Outcome<()> {
+pub(crate) async fn staged_in(src: &End<'_>, dst: &Buffer) -> Outcome<()> {
     let device = &dst.at.owner;
     let mut lane = Lane::default();
     let (mut offset, mut running) = (0, [None::<Point>; RUNNING]);
@@ -125,9 +100,9 @@ pub(crate) async fn staged_in(src: &Source<'_>, dst: &Buffer) -> Outcome<()> {
             return Ok(());
         }
         running.rotate_left(1);
-        if let Some(from) = taken(src, dst) {
+        if is_taken(src, dst) {
             let len = write_len(src, dst, offset);
-            let leg = pin!(leg_written(from, dst, offset, len));
+            let leg = pin!(leg_written(src, dst, offset, len));
             if let Poll::Ready(point) = leg.poll(&mut Context::from_waker(Waker::noop())) {
                 running[RUNNING - 1] = Some(point?);
                 offset += len;
@@ -138,40 +113,35 @@ pub(crate) async fn staged_in(src: &Source<'_>, dst: &Buffer) -> Outcome<()> {
         let len = (dst.len() - offset).min(half.len()).min(staging::piece_bytes(device));
         let started = profile::begin();
         let into = half_bytes(&half, len, Access::Write).await?;
-        src.move_into(offset, into).await?;
+        src.moved(offset, into, Access::Read).await?;
         note(started, What::HostMove, DeviceId::HOST, len);
         running[RUNNING - 1] = Some(leg_in(device, &half, dst, offset, len).await?);
         offset += len;
     }
 }
 
-/// Returns the host buffer whose bytes the driver takes as they are, if it does.
-pub(crate) fn taken<'a>(src: &Source<'a>, dst: &Buffer) -> Option<&'a Buffer> {
+/// Whether the driver takes the host's bytes as they are.
+pub(crate) fn is_taken(src: &End<'_>, dst: &Buffer) -> bool {
     let facts = &dst.at.owner.facts;
     let whole = (dst.offset() | dst.len()).is_multiple_of(facts.grain_bytes);
-    match src {
-        Source::Buffer(buffer, _) if facts.write_bytes > 0 && whole && !buffer.at.is_file() => {
-            Some(buffer)
-        }
-        _ => None,
-    }
+    facts.write_bytes > 0 && whole && src.file().is_none()
 }
 
 /// Returns the bytes of the next piece that a driver takes as it is.
-fn write_len(src: &Source<'_>, dst: &Buffer, offset: u64) -> u64 {
+fn write_len(src: &End<'_>, dst: &Buffer, offset: u64) -> u64 {
     let len_max = match src {
-        Source::Buffer(_, Pace::AtOnce) if dst.len() <= dst.at.owner.facts.write_bytes => dst.len(),
+        // They need not be kept then.
+        End::Bytes(_) if dst.len() <= dst.at.owner.facts.write_bytes => dst.len(),
         _ => staging::piece_bytes(&dst.at.owner),
     };
     len_max.min(dst.len() - offset)
 }
 
-/// Hands a piece of a host buffer over as it is. Dropped while it waits, it did nothing.
-async fn leg_written(from: &Buffer, dst: &Buffer, offset: u64, len: u64) -> Outcome<Point> {
+/// Hands a piece of host bytes over as it is. Dropped while it waits, it did nothing.
+async fn leg_written(src: &End<'_>, dst: &Buffer, offset: u64, len: u64) -> Outcome<Point> {
     let started = profile::begin();
-    let side = Claimed { buffer: from, access: Access::Read };
-    let _held = claim_host("copy", &[side]).await?;
-    let op = Op::Native(Native(Arc::new(part_bytes(from, offset, len)?)));
+    let (_held, from) = src.piece(offset, len, Access::Read).await?;
+    let op = Op::Native(Native(Arc::new(from)));
     let spans = [part_of(dst, offset, len, Access::Write)];
     let touches = [Touch { at: &dst.at, access: Access::Write }];
     let point = handed(&dst.at.owner, op, &spans, &touches).await?;
@@ -213,7 +183,7 @@ struct Leg {
 }
 
 /// The device moves each piece into a half, the host on from there; the next leg runs meanwhile.
-pub(crate) async fn staged_out(src: &Buffer, dst: &mut Sink<'_>) -> Outcome<()> {
+pub(crate) async fn staged_out(src: &Buffer, dst: &End<'_>) -> Outcome<()> {
     let device = &src.at.owner;
     let mut lane = Lane::default();
     let mut offset = 0;
@@ -230,7 +200,7 @@ pub(crate) async fn staged_out(src: &Buffer, dst: &mut Sink<'_>) -> Outcome<()> 
             wait::finish(device, leg.point.value(), "copy").await?;
             let started = profile::begin();
             let from = half_bytes(&leg.half, leg.len, Access::Read).await?;
-            dst.move_from(leg.offset, from).await?;
+            dst.moved(leg.offset, from, Access::Write).await?;
             note(started, What::HostMove, DeviceId::HOST, leg.len);
         }
     }
@@ -325,8 +295,8 @@ pub(crate) async fn file_to_file(src: &Buffer, dst: &Buffer) -> Outcome<()> {
         let half = take_half(host, &mut lane, DeviceId::HOST).await?;
         let piece_len = (src.len() - offset).min(half.len());
         let piece = half_bytes(&half, piece_len, Access::Write).await?;
-        Source::Buffer(src, Pace::Steady).move_into(offset, piece).await?;
-        Sink::Buffer(dst).move_from(offset, piece).await?;
+        End::Buffer(src).moved(offset, piece, Access::Read).await?;
+        End::Buffer(dst).moved(offset, piece, Access::Write).await?;
         offset += piece_len;
     }
     Ok(())

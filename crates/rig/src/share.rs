@@ -6,7 +6,7 @@
 //! back with the last. A part is the host's only while it looks: whoever had to wait looks again,
 //! since another's work may have ended the map. Any thread may copy; `OPEN` is a leaf lock.
 
-use crate::access::{Side as Claimed, claim_host, own_bytes, part_bytes, poll_map};
+use crate::access::{own_bytes, poll_map};
 use crate::allocation::owner::Owner;
 use crate::buffer::Buffer;
 use crate::bytes::HostBytes;
@@ -14,9 +14,7 @@ use crate::driver::{Access, Span};
 use crate::error::Outcome;
 use crate::global::Global;
 use crate::hand::Touch;
-use crate::piece::{
-    Sink, Source, device_copy, note, part_of, staged_in, staged_out, take_half, taken,
-};
+use crate::piece::{End, device_copy, is_taken, note, part_of, staged_in, staged_out, take_half};
 use crate::profile::{self, What};
 use crate::staging::{self, Half, Lane};
 use crate::sync::plain::Mutex;
@@ -27,63 +25,28 @@ use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::task::Poll;
 
-/// Copies out like [`staged_out`]; small copies share a half.
-pub(crate) async fn shared_out(src: &Buffer, dst: &mut Sink<'_>) -> Outcome<()> {
-    let device = &src.at.owner;
-    if !is_small(device, src.len()) || matches!(dst, Sink::Buffer(dst) if dst.at.is_file()) {
-        return staged_out(src, dst).await;
+/// Copies to or from where the host has the bytes: out of a buffer for a read of it, like
+/// [`staged_out`], else in, like [`staged_in`]. Small copies that need halves share one.
+pub(crate) async fn shared(buffer: &Buffer, host: &End<'_>, access: Access) -> Outcome<()> {
+    let device = &buffer.at.owner;
+    let is_in = access == Access::Write;
+    let is_alone = host.file().is_some() || is_in && is_taken(host, buffer);
+    if !is_small(device, buffer.len()) || is_alone {
+        return match access {
+            Access::Read => staged_out(buffer, host).await,
+            Access::Write => staged_in(host, buffer).await,
+        };
     }
-    let part = join(device, src.len(), device.id).await?;
-    let started = profile::begin();
-    let from = part_of(src, 0, part.len, Access::Read);
-    let touches = [
-        Touch { at: &src.at, access: Access::Read },
-        Touch { at: &part.shared.half.at, access: Access::Write },
-    ];
-    let point = device_copy(device, from, part.span(Access::Write), &touches).await?;
-    note(started, What::Leg, device.id, part.len);
-    wait::finish(device, point.value(), "copy").await?;
+    let by = if is_in { DeviceId::HOST } else { device.id };
+    let part = join(device, buffer.len(), by).await?;
+    if is_in {
+        part.host_moves(host, Access::Write).await?;
+    }
+    part.device_moves(buffer, access).await?;
     part.shared.close();
-    let started = profile::begin();
-    match dst {
-        Sink::Slice(into) => part.bytes(Access::Read).await?.read_slice(into),
-        Sink::Buffer(buffer) => {
-            let side = Claimed { buffer, access: Access::Write };
-            part.with_claimed(side, Access::Read, |from, into| from.copy_to(into)).await?;
-        }
+    if !is_in {
+        part.host_moves(host, Access::Read).await?;
     }
-    note(started, What::HostMove, DeviceId::HOST, part.len);
-    Ok(())
-}
-
-/// Copies in like [`staged_in`]; small copies that need halves share one.
-pub(crate) async fn shared_in(src: &Source<'_>, dst: &Buffer) -> Outcome<()> {
-    let device = &dst.at.owner;
-    let is_alone =
-        matches!(src, Source::Buffer(src, _) if src.at.is_file()) || taken(src, dst).is_some();
-    if !is_small(device, dst.len()) || is_alone {
-        return staged_in(src, dst).await;
-    }
-    let part = join(device, dst.len(), DeviceId::HOST).await?;
-    let started = profile::begin();
-    match src {
-        Source::Slice(from) => part.bytes(Access::Write).await?.write_slice(from),
-        Source::Buffer(buffer, _) => {
-            let side = Claimed { buffer, access: Access::Read };
-            part.with_claimed(side, Access::Write, |into, from| from.copy_to(into)).await?;
-        }
-    }
-    note(started, What::HostMove, DeviceId::HOST, part.len);
-    let started = profile::begin();
-    let to = part_of(dst, 0, part.len, Access::Write);
-    let touches = [
-        Touch { at: &part.shared.half.at, access: Access::Read },
-        Touch { at: &dst.at, access: Access::Write },
-    ];
-    let point = device_copy(device, part.span(Access::Read), to, &touches).await?;
-    note(started, What::Leg, device.id, part.len);
-    wait::finish(device, point.value(), "copy").await?;
-    part.shared.close();
     Ok(())
 }
 
@@ -128,38 +91,53 @@ impl Part {
         Span { offset: self.offset, ..self.shared.half.span(self.len, access) }
     }
 
-    /// Returns the bytes, which are the caller's until it waits.
-    async fn bytes(&self, access: Access) -> Outcome<HostBytes> {
-        let bytes = match self.mapped(access)? {
-            Poll::Ready(bytes) => bytes,
-            Poll::Pending => own_bytes(&self.shared.half.at, access).await?,
-        };
-        Ok(bytes.range(self.offset, self.len))
-    }
-
-    /// Returns the bytes of the whole half if they are mapped, which wakes nobody.
+    /// Returns the bytes if they are mapped, which wakes nobody; they are the caller's until it
+    /// waits.
     fn mapped(&self, access: Access) -> Outcome<Poll<HostBytes>> {
         let half = &self.shared.half.at;
-        half.bytes.map_or_else(|| poll_map(half, access), |bytes| Ok(Poll::Ready(bytes)))
+        let all = half.bytes.map_or_else(|| poll_map(half, access), |all| Ok(Poll::Ready(all)));
+        Ok(all?.map(|all| all.range(self.offset, self.len)))
     }
 
-    /// Gives `f` the bytes and those of a host buffer, under its claim.
-    async fn with_claimed(
-        &self,
-        side: Claimed<'_>,
-        access: Access,
-        f: impl Fn(HostBytes, HostBytes),
-    ) -> Outcome<()> {
+    /// The host moves the bytes, out of its part for a read of that.
+    async fn host_moves(&self, host: &End<'_>, access: Access) -> Outcome<()> {
+        let started = profile::begin();
+        let of_host = other(access);
         loop {
-            let held = claim_host("copy", &[side]).await?;
+            let (held, own) = host.piece(0, self.len, of_host).await?;
             if let Poll::Ready(bytes) = self.mapped(access)? {
-                f(bytes.range(self.offset, self.len), part_bytes(side.buffer, 0, self.len)?);
-                return Ok(());
+                match access {
+                    Access::Read => bytes.copy_to(own),
+                    Access::Write => own.copy_to(bytes),
+                }
+                break;
             }
             drop(held);
-            self.bytes(access).await?;
+            own_bytes(&self.shared.half.at, access).await?;
         }
+        note(started, What::HostMove, DeviceId::HOST, self.len);
+        Ok(())
     }
+
+    /// The device moves the bytes, out of the buffer for a read of that; waits for it.
+    async fn device_moves(&self, buffer: &Buffer, access: Access) -> Outcome<()> {
+        let started = profile::begin();
+        let device = &buffer.at.owner;
+        let (own, part) = (part_of(buffer, 0, self.len, access), self.span(other(access)));
+        let touches = [
+            Touch { at: &buffer.at, access },
+            Touch { at: &self.shared.half.at, access: other(access) },
+        ];
+        let (from, to) = if access == Access::Read { (own, part) } else { (part, own) };
+        let point = device_copy(device, from, to, &touches).await?;
+        note(started, What::Leg, device.id, self.len);
+        wait::finish(device, point.value(), "copy").await
+    }
+}
+
+/// What the other side of a move is for.
+fn other(access: Access) -> Access {
+    if access == Access::Read { Access::Write } else { Access::Read }
 }
 
 fn is_small(device: &Owner, len: u64) -> bool {

@@ -91,6 +91,18 @@ impl HostBytes {
         Some(InArray { array, offset: self.address % WINDOW })
     }
 
+    /// Returns the bytes of a slice, for a call: whoever asks borrows it as long as it uses them.
+    pub(crate) fn lent(bytes: &[u8]) -> Self {
+        // SAFETY: nobody writes what was lent to be read.
+        unsafe { Self::new(bytes.as_ptr().cast_mut(), bytes.len() as u64) }
+    }
+
+    /// Returns the bytes of a slice, like [`HostBytes::lent`], to be written.
+    pub(crate) fn lent_mut(bytes: &mut [u8]) -> Self {
+        // SAFETY: the slice is the caller's alone while it is borrowed.
+        unsafe { Self::new(bytes.as_mut_ptr(), bytes.len() as u64) }
+    }
+
     /// Returns a range of 0 bytes.
     pub fn empty() -> Self {
         Self { address: NOWHERE, len: 0 }
@@ -203,7 +215,7 @@ impl HostBytes {
     }
 
     /// Copies the bytes into a slice of the same length. A claim keeps writers away.
-    pub(crate) fn read_slice(self, into: &mut [u8]) {
+    fn read_slice(self, into: &mut [u8]) {
         assert_eq!(self.len, into.len() as u64, "host bytes: a copy's sides have one length");
         match self.array() {
             Some(from) => (arrays().copy_out)(from, into),
@@ -212,17 +224,12 @@ impl HostBytes {
     }
 
     /// Copies a slice of the same length over the bytes. A claim keeps everybody else away.
-    pub(crate) fn write_slice(self, from: &[u8]) {
+    fn write_slice(self, from: &[u8]) {
         assert_eq!(self.len, from.len() as u64, "host bytes: a copy's sides have one length");
         match self.array() {
             Some(to) => (arrays().copy_in)(from, to),
             None => self.with_mut(|bytes| bytes.copy_from_slice(from)),
         }
-    }
-
-    /// Copies as [`HostBytes::write_slice`].
-    pub(crate) fn write_slice_near(self, from: &[u8]) {
-        self.write_slice(from);
     }
 
     /// Gives the bytes; those of an array as a copy. A claim keeps writers away.
