@@ -33,12 +33,12 @@ struct Started {
 
 /// Starts a future whose answer settles a ticket.
 pub(crate) fn start(ticket: f64, future: impl Future<Output = Result<Answer>> + 'static) {
-    begin(ticket, false, Box::pin(future)).map_or((), |answer| settle(ticket, answer));
+    begin(ticket, false, Box::pin(future)).into_iter().for_each(|answer| settle(ticket, answer));
 }
 
 /// Starts a future like [`start`] that moves bytes of buffers, and ends once their work does.
 pub(crate) fn start_move(ticket: f64, future: impl Future<Output = Result<Answer>> + 'static) {
-    begin(ticket, true, Box::pin(future)).map_or((), |answer| settle(ticket, answer));
+    begin(ticket, true, Box::pin(future)).into_iter().for_each(|answer| settle(ticket, answer));
 }
 
 /// Starts a future that usually ends at once, whose answer is returned then; else 0, and the answer
