@@ -97,7 +97,7 @@ fn map_host(
     if !whole || root.memory == Memory::Small && align > 1 {
         return Ok(None);
     }
-    share(target, root, |driver| driver.import_host(bytes))
+    share(target, root, &|driver| driver.import_host(bytes))
 }
 
 pub(crate) fn map_peer(target: &Arc<Owner>, root: &Arc<Allocation>) -> Outcome<Option<MapRef>> {
@@ -105,7 +105,7 @@ pub(crate) fn map_peer(target: &Arc<Owner>, root: &Arc<Allocation>) -> Outcome<O
     if target.driver.kind() != owner.driver.kind() {
         return Ok(None);
     }
-    share(target, root, |driver| match life::InFlight::new(owner) {
+    share(target, root, &|driver| match life::InFlight::new(owner) {
         Ok(peer) => driver.import_peer(&**peer.driver(), root.region),
         Err(_) => Import::None,
     })
@@ -116,7 +116,7 @@ pub(crate) fn map_peer(target: &Arc<Owner>, root: &Arc<Allocation>) -> Outcome<O
 pub(crate) fn share(
     target: &Arc<Owner>,
     root: &Arc<Allocation>,
-    import: impl FnOnce(&Arc<dyn Driver>) -> Import,
+    import: &dyn Fn(&Arc<dyn Driver>) -> Import,
 ) -> Outcome<Option<MapRef>> {
     let made = match join(target, root)? {
         Joined::There(map) => return Ok(Some(map)),

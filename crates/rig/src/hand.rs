@@ -306,7 +306,7 @@ fn gather<T: Use>(owner: &Owner, job: &Job<'_, T>) -> Outcome<Points> {
         if stamps.is_only_of(owner.id) {
             continue;
         }
-        let keep = |point| keep_greatest(&mut points, point);
+        let keep = &mut |point| keep_greatest(&mut points, point);
         wait::each_unreached(stamps, touch.access(), owner.id, keep)?;
     }
     for point in job.waits {

@@ -295,7 +295,7 @@ fn make(device: &Arc<Owner>, key: Key, len: u64) -> impl Future<Output = Outcome
 
 fn map_half(device: &Arc<Owner>, at: &Ref) -> Outcome<Option<MapRef>> {
     let bytes = at.bytes.expect("the host always finds the bytes of its own halves");
-    borrow::share(device, at.record(), |driver| driver.import_host(bytes))
+    borrow::share(device, at.record(), &|driver| driver.import_host(bytes))
 }
 
 impl Half {

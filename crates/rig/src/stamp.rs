@@ -50,13 +50,13 @@ impl Stamps {
             f(point);
         }
         if let Some(more) = self.more.get() {
-            more.for_each(f);
+            more.for_each(&mut f);
         }
     }
 
     /// Calls `f` with the points that an access of the host, or of a device, has to follow
     /// (S3.7), reached ones among them. `by` is the accessing device; the host for none.
-    pub(crate) fn for_each_followed(&self, access: Access, by: DeviceId, mut f: impl FnMut(Point)) {
+    pub(crate) fn for_each_followed(&self, access: Access, by: DeviceId, f: &mut dyn FnMut(Point)) {
         let mut other = |point: Point| {
             if point.device_id() != by {
                 f(point);
@@ -159,7 +159,7 @@ struct More {
 }
 
 impl More {
-    fn for_each(&self, mut f: impl FnMut(Point)) {
+    fn for_each(&self, f: &mut dyn FnMut(Point)) {
         let mut from = 0;
         while from < self.count.load(Ordering::Relaxed) as usize {
             // A few at a time, since `f` is called without the lock.
@@ -167,7 +167,7 @@ impl More {
             for (to, point) in few.iter_mut().zip(self.points.lock().iter().skip(from)) {
                 *to = Some(*point);
             }
-            few.into_iter().flatten().for_each(&mut f);
+            few.into_iter().flatten().for_each(&mut *f);
             from += FEW;
         }
     }
@@ -229,7 +229,7 @@ mod tests {
 
     fn followed(stamps: &Stamps, access: Access, by: DeviceId) -> Vec<Point> {
         let mut points = Vec::new();
-        stamps.for_each_followed(access, by, |point| points.push(point));
+        stamps.for_each_followed(access, by, &mut |point| points.push(point));
         points.sort_unstable();
         points
     }

@@ -104,36 +104,41 @@ thread_local! {
 
 /// Waits for an answer of a driver that may be pending: a blocking form sleeps in the driver
 /// meanwhile if work is under way there; else the tick serves the driver.
-pub(crate) async fn answer<T>(
+pub(crate) fn answer<T>(
     owner: &Arc<Owner>,
     mut ask: impl FnMut(&Arc<dyn Driver>, &Waker) -> Poll<T>,
-) -> Outcome<T> {
-    poll_fn(|cx| {
+) -> impl Future<Output = Outcome<T>> {
+    poll_fn(move |cx| {
         owner.wakers.register(cx.waker());
         match life::InFlight::new(owner).map(|call| ask(call.driver(), cx.waker())) {
-            Ok(Poll::Pending) => {}
+            Ok(Poll::Pending) => {
+                unanswered(owner)?;
+                Poll::Pending
+            }
             answered => {
                 // Nobody keeps the tick awake for a waker that waits for nothing any more.
                 owner.wakers.wake_all();
-                return answered
-                    .map_or_else(|lost| Poll::Ready(Err(lost)), |answer| answer.map(Ok));
+                answered.map_or_else(|lost| Poll::Ready(Err(lost)), |answer| answer.map(Ok))
             }
         }
-        // The answer may come behind work that was only handed over (S2.6).
-        let submitted = owner.track.submitted();
-        let works = owner.track.reached() < submitted;
-        if works {
-            commit(owner, submitted)?;
-        }
-        if works && is_blocking() && owner.facts.may_block {
-            SLEEP.set(Some((Arc::clone(owner), submitted)));
-        } else {
-            tick::arm(owner);
-            tick::poke();
-        }
-        Poll::Pending
     })
-    .await
+}
+
+/// Sees to it that a device's driver is asked again.
+fn unanswered(owner: &Arc<Owner>) -> Outcome<()> {
+    // The answer may come behind work that was only handed over (S2.6).
+    let submitted = owner.track.submitted();
+    let works = owner.track.reached() < submitted;
+    if works {
+        commit(owner, submitted)?;
+    }
+    if works && is_blocking() && owner.facts.may_block {
+        SLEEP.set(Some((Arc::clone(owner), submitted)));
+    } else {
+        tick::arm(owner);
+        tick::poke();
+    }
+    Ok(())
 }
 
 /// Waits until a value is reached; Lost if it never will be.
@@ -257,7 +262,7 @@ pub(crate) fn commit(owner: &Arc<Owner>, value: u64) -> Outcome<()> {
 /// then answers one that is still unreached.
 pub(crate) fn next_point(stamps: &Stamps, access: Access, by: DeviceId) -> Outcome<Option<Point>> {
     let mut next = None;
-    each_unreached(stamps, access, by, |point| next = Some(point))?;
+    each_unreached(stamps, access, by, &mut |point| next = Some(point))?;
     Ok(next)
 }
 
@@ -266,7 +271,7 @@ pub(crate) fn each_unreached(
     stamps: &Stamps,
     access: Access,
     by: DeviceId,
-    mut f: impl FnMut(Point),
+    f: &mut dyn FnMut(Point),
 ) -> Outcome<()> {
     if stamps.is_empty() {
         return Ok(());
@@ -276,7 +281,7 @@ pub(crate) fn each_unreached(
         return Ok(());
     }
     let mut lost = None;
-    stamps.for_each_followed(access, by, |point| match life::look_at(point) {
+    stamps.for_each_followed(access, by, &mut |point| match life::look_at(point) {
         // What a settled device left undone is dropped, but for the last write (S12.3).
         Fate::Reached | Fate::Dropped => {}
         Fate::Unreached => f(point),
@@ -292,7 +297,7 @@ pub(crate) fn each_unreached(
 /// stream of submissions ends; tells losses before and after.
 pub(crate) async fn follow_present(stamps: &Stamps, access: Access) -> Outcome<()> {
     let mut present = Vec::new();
-    each_unreached(stamps, access, DeviceId::HOST, |point| present.push(point))?;
+    each_unreached(stamps, access, DeviceId::HOST, &mut |point| present.push(point))?;
     if present.is_empty() {
         return Ok(());
     }

@@ -178,7 +178,7 @@ pub(crate) fn empty_cache(
 
 /// Sends everything cached of a kind to the driver; answers its bytes.
 pub(crate) fn empty_kind(owner: &Arc<Owner>, kind: Kind, after: &mut After) -> u64 {
-    take_out(owner, after, |heap, taken| {
+    take_out(owner, after, &|heap, taken| {
         let index = kind_index(kind);
         heap.cache.pop_all_of(index, |record, class| taken.push((record, index, class)));
     })
@@ -186,7 +186,7 @@ pub(crate) fn empty_kind(owner: &Arc<Owner>, kind: Kind, after: &mut After) -> u
 
 /// Sends to the driver what the usage windows of the bins say (S9.14).
 pub(crate) fn reclaim(owner: &Arc<Owner>, after: &mut After) {
-    take_out(owner, after, |heap, taken| {
+    take_out(owner, after, &|heap, taken| {
         heap.cache.reclaim(|record, kind, class| taken.push((record, kind, class)));
     });
 }
@@ -194,11 +194,7 @@ pub(crate) fn reclaim(owner: &Arc<Owner>, after: &mut After) {
 type Taken = Vec<(Arc<Allocation>, usize, Class)>;
 
 /// Sends to the driver what `take` takes out of the cache, all at once; answers its bytes.
-fn take_out(
-    owner: &Arc<Owner>,
-    after: &mut After,
-    take: impl FnOnce(&mut Heap, &mut Taken),
-) -> u64 {
+fn take_out(owner: &Arc<Owner>, after: &mut After, take: &dyn Fn(&mut Heap, &mut Taken)) -> u64 {
     let _draining = owner.draining.begin();
     let mut taken = Taken::new();
     {
