@@ -135,13 +135,10 @@ impl<T> Cache<T> {
 
     /// Takes all entries of a kind out, class by class, oldest first.
     pub(crate) fn pop_all_of(&mut self, kind: usize, mut out: impl FnMut(T, Class)) {
-        self.kinds[kind].pop_each(
-            |counts, _| counts.available,
-            |item, class| {
-                self.out_count += 1;
-                out(item, class);
-            },
-        );
+        self.kinds[kind].pop_each(&|counts, _| counts.available, &mut |item, class| {
+            self.out_count += 1;
+            out(item, class);
+        });
     }
 
     /// Notes what is live of the memory that comes back to this cache, after it changed.
@@ -184,13 +181,10 @@ impl<T> Cache<T> {
     /// Takes out what each class may return by its window, oldest first (S9.14).
     pub(crate) fn reclaim(&mut self, mut out: impl FnMut(T, usize, Class)) {
         for (kind, of_kind) in self.kinds.iter_mut().enumerate() {
-            of_kind.pop_each(
-                |counts, window| window.reclaimable(counts),
-                |item, class| {
-                    self.out_count += 1;
-                    out(item, kind, class);
-                },
-            );
+            of_kind.pop_each(&|counts, window| window.reclaimable(counts), &mut |item, class| {
+                self.out_count += 1;
+                out(item, kind, class);
+            });
         }
     }
 

@@ -165,8 +165,8 @@ impl<T> OfKind<T> {
     /// and window.
     pub(crate) fn pop_each(
         &mut self,
-        count: impl Fn(Counts, &Window) -> u64,
-        mut out: impl FnMut(T, Class),
+        count: &dyn Fn(Counts, &Window) -> u64,
+        out: &mut dyn FnMut(T, Class),
     ) {
         for (of_class, index) in self.bins.iter_mut().zip(0..) {
             for _ in 0..count(of_class.counts(), &of_class.window) {
