@@ -77,6 +77,12 @@ impl Inside<'_> {
         }
     }
 
+    fn name(&mut self, name: &str) {
+        self.next();
+        quote(self.out, &camel(name));
+        self.out.push(':');
+    }
+
     fn value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Wrong> {
         value.serialize(Json { out: self.out })
     }
@@ -311,9 +317,7 @@ impl SerializeStruct for Inside<'_> {
         key: &'static str,
         value: &T,
     ) -> Result<(), Wrong> {
-        self.next();
-        quote(self.out, &camel(key));
-        self.out.push(':');
+        self.name(key);
         self.value(value)
     }
 

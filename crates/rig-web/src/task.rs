@@ -33,12 +33,18 @@ struct Started {
 
 /// Starts a future whose answer settles a ticket.
 pub(crate) fn start(ticket: f64, future: impl Future<Output = Result<Answer>> + 'static) {
-    begin(ticket, false, Box::pin(future)).into_iter().for_each(|answer| settle(ticket, answer));
+    start_boxed(ticket, false, Box::pin(future));
 }
 
 /// Starts a future like [`start`] that moves bytes of buffers, and ends once their work does.
 pub(crate) fn start_move(ticket: f64, future: impl Future<Output = Result<Answer>> + 'static) {
-    begin(ticket, true, Box::pin(future)).into_iter().for_each(|answer| settle(ticket, answer));
+    start_boxed(ticket, true, Box::pin(future));
+}
+
+fn start_boxed(ticket: f64, is_move: bool, task: Task) {
+    if let Some(answer) = begin(ticket, is_move, task) {
+        settle(ticket, answer);
+    }
 }
 
 /// Starts a future that usually ends at once, whose answer is returned then; else 0, and the answer
