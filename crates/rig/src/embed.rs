@@ -139,7 +139,7 @@ pub struct Submission<'a> {
     pub waits: &'a [Point],
 }
 
-impl Submission<'_> {
+impl<'a> Submission<'a> {
     /// Hands work over and returns its point, as if it had been prepared first; does not wait for
     /// the work. Waits as [`Prepared::submit_async`](crate::Prepared::submit_async) does.
     ///
@@ -149,18 +149,19 @@ impl Submission<'_> {
     pub async fn submit(self) -> Result<Point> {
         let Self { device, native, reads, writes, waits } = self;
         let owner = &device.owner;
-        let reads = reads.iter().map(|buffer| (buffer, Access::Read));
-        let named = reads.chain(writes.iter().map(|buffer| (buffer, Access::Write)));
+        let mut named = Vec::with_capacity(reads.len() + writes.len());
+        named.extend(reads.iter().map(|buffer| (buffer, Access::Read)));
+        named.extend(writes.iter().map(|buffer| (buffer, Access::Write)));
         entry::check(SUBMIT)?;
         if !owner.has_timeline() {
             return Err(Failed::unsupported(&owner.name, "this device takes no submissions").into());
         }
-        for (buffer, _) in named.clone() {
+        for (buffer, _) in &named {
             check_on(SUBMIT, owner, buffer.device_owner())?;
         }
-        check_usable(SUBMIT, named.clone())?;
+        check_usable(SUBMIT, named.iter().copied())?;
         life::check_lost(owner)?;
-        for (buffer, _) in named.clone() {
+        for (buffer, _) in &named {
             buffer.check_devices()?;
         }
         for point in waits {
@@ -168,8 +169,11 @@ impl Submission<'_> {
         }
         let parts =
             native.map(|native| Part { queue: 0, after: Vec::new(), op: Op::Native(native) });
-        let spans: Vec<_> = named.clone().map(|(buffer, access)| span_of(buffer, access)).collect();
-        let touches = merge(named.map(|(buffer, access)| Touch { at: &buffer.at, access }));
+        let span = |(buffer, access): &(&Buffer, Access)| span_of(buffer, *access);
+        let spans: Vec<_> = named.iter().map(span).collect();
+        let touch =
+            |(buffer, access): &(&'a Buffer, Access)| Touch { at: &buffer.at, access: *access };
+        let touches = merge(named.iter().map(touch));
         let work = Work { prepared: None, parts: parts.as_slice(), spans: &spans };
         Ok(hand_over(owner, &Job { waits, ..Job::of(SUBMIT, work, &touches) }).await?)
     }

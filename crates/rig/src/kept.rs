@@ -148,12 +148,15 @@ impl Claims {
     /// Claims everything, until [`Claims::end`].
     pub(crate) fn begin(reads: &[&Buffer], donations: &[&[&Buffer]]) -> Outcome<Self> {
         entry::check(CALL)?;
-        check_overlaps(reads, donations)?;
-        let all = || reads.iter().chain(donations.iter().copied().flatten());
-        for buffer in all() {
+        let mut all = reads.to_vec();
+        for donation in donations {
+            all.extend_from_slice(donation);
+        }
+        check_overlaps(&all, reads.len())?;
+        for buffer in &all {
             buffer.check_live(CALL)?;
         }
-        for buffer in all() {
+        for buffer in &all {
             buffer.check_losses(Access::Write)?;
         }
         let inner = Inner {
@@ -163,7 +166,7 @@ impl Claims {
         };
         let claims = Self { inner: Arc::new(inner) };
         let end = End(&claims);
-        for buffer in all() {
+        for buffer in all {
             claims.claim(buffer)?;
         }
         for donation in donations {
@@ -337,13 +340,13 @@ impl std::fmt::Debug for Claims {
     }
 }
 
-fn check_overlaps(reads: &[&Buffer], donations: &[&[&Buffer]]) -> Outcome<()> {
-    let donated: Vec<&Buffer> = donations.iter().copied().flatten().copied().collect();
-    for (at, buffer) in donated.iter().enumerate() {
-        let others = reads.iter().copied().chain(donated[at + 1..].iter().copied());
-        let mut others = others;
-        if others.any(|other| buffer.overlaps(other)) {
-            return Misuse::DonationOverlaps.of(CALL);
+/// Checks what is donated, which comes after the reads.
+fn check_overlaps(all: &[&Buffer], reads: usize) -> Outcome<()> {
+    for at in reads..all.len() {
+        for other in (0..reads).chain(at + 1..all.len()) {
+            if all[at].overlaps(all[other]) {
+                return Misuse::DonationOverlaps.of(CALL);
+            }
         }
     }
     Ok(())

@@ -351,10 +351,13 @@ fn forget(device: DeviceId) {
     let mut sets = SLOTS.lock();
     let own = |set: &mut Set| matches!(set.key, Key::Own(id, _) if id == device);
     let dropped: Vec<Set> = sets.extract_if(.., own).collect();
-    let seats = sets.iter_mut().flat_map(|set| set.slots.iter_mut().flatten());
     let of_device = |map: &mut MapRef| map.mapping().device.id == device;
-    let maps: Vec<MapRef> =
-        seats.flat_map(|seat| seat.map.extract_if(.., of_device).collect::<Vec<_>>()).collect();
+    let mut maps: Vec<MapRef> = Vec::new();
+    for set in sets.iter_mut() {
+        for seat in set.slots.as_flattened_mut() {
+            maps.extend(seat.map.extract_if(.., of_device));
+        }
+    }
     drop(sets);
     drop((dropped, maps));
 }

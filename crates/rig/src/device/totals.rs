@@ -30,16 +30,22 @@ impl Totals {
                 sites.push((Arc::from(site.to_string()), record.charged()));
             }
         }
-        let labels = totals(labels).take(LABELS_MAX);
-        let labels = labels.map(|(bytes, label, count)| LabelTotal { label, bytes, count });
-        let sites = totals(sites).map(|(bytes, site, count)| SiteTotal { site, bytes, count });
-        Self { labels: labels.collect(), sites: sites.collect() }
+        let mut all = Self::default();
+        each_total(labels, &mut |bytes, label, count| {
+            if all.labels.len() < LABELS_MAX {
+                all.labels.push(LabelTotal { label, bytes, count });
+            }
+        });
+        each_total(sites, &mut |bytes, site, count| {
+            all.sites.push(SiteTotal { site, bytes, count });
+        });
+        all
     }
 }
 
-/// Adds up what has one name, and returns the bytes, the name and the count of each, greatest
-/// first, by name where the bytes are equal. Heaps sort here, since their code is small.
-fn totals(named: Vec<(Arc<str>, u64)>) -> impl Iterator<Item = (u64, Arc<str>, u64)> {
+/// Adds up what has one name, and calls `f` with the bytes, the name and the count of each,
+/// greatest first, by name where the bytes are equal. Heaps sort here, since their code is small.
+fn each_total(named: Vec<(Arc<str>, u64)>, f: &mut dyn FnMut(u64, Arc<str>, u64)) {
     let mut heap = BinaryHeap::from(named);
     let mut totals = BinaryHeap::new();
     while let Some((name, mut bytes)) = heap.pop() {
@@ -50,10 +56,9 @@ fn totals(named: Vec<(Arc<str>, u64)>) -> impl Iterator<Item = (u64, Arc<str>, u
         }
         totals.push((bytes, Reverse(name), count));
     }
-    std::iter::from_fn(move || {
-        let (bytes, Reverse(name), count) = totals.pop()?;
-        Some((bytes, name, count))
-    })
+    while let Some((bytes, Reverse(name), count)) = totals.pop() {
+        f(bytes, name, count);
+    }
 }
 
 impl Allocation {
