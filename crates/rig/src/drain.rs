@@ -166,8 +166,7 @@ fn ready_class(record: &Allocation) -> Option<Class> {
 /// Makes the mappings due that only dead borrows name: those hold nothing (S4.15). What no borrow
 /// names is due since the last one went (S4.10).
 fn end_mappings(record: &Allocation) {
-    let maps = record.extra.if_made(|extra| extra.maps.clone());
-    for map in maps.into_iter().flatten() {
+    for map in record.extra.if_made(|extra| extra.maps.clone()).unwrap_or_default() {
         let is_named = map.live.load(Ordering::Relaxed) > 0;
         if is_named && *map.state.lock() == MapState::Live {
             map.note_due();

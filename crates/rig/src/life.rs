@@ -238,9 +238,12 @@ pub(crate) fn poll_stopped(owner: &Arc<Owner>, waker: &Waker) -> Poll<()> {
 /// Takes the stopped devices that nobody else names out of the registry: nothing comes back to
 /// them any more.
 pub(crate) fn forget() {
-    let is_gone = |known: &mut Arc<Owner>| known.is_stopped() && Arc::strong_count(known) == 1;
+    let is_gone = |known: &Arc<Owner>| known.is_stopped() && Arc::strong_count(known) == 1;
     let mut owners = OWNERS.write();
-    let gone: Vec<_> = owners.extract_if(.., is_gone).collect();
+    let mut gone = Vec::new();
+    while let Some(at) = owners.iter().position(is_gone) {
+        gone.push(owners.remove(at));
+    }
     for owner in &gone {
         // Nobody else names it, so its lock is free.
         let mut sum = GONE.lock();

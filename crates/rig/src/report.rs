@@ -216,26 +216,25 @@ impl Display for Report {
 
 impl Display for Kept {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        let unreached =
-            self.unreached.iter().map(|(name, bytes)| (*bytes, "unreached on ", &**name));
-        let reasons = [
-            (self.live_bytes, "live", ""),
-            (self.claimed_bytes, "claimed", ""),
-            (self.exported_bytes, "exported", ""),
-            (self.lent_bytes, "lent", ""),
-            (self.mapped_bytes, "mapped", ""),
-        ]
-        .into_iter()
-        .chain(unreached)
-        .chain([(self.lost_bytes, "used by a lost device", "")])
-        .filter(|(bytes, ..)| *bytes > 0);
         f.write_str("kept ")?;
-        let mut any = false;
-        for (bytes, reason, name) in reasons {
-            write!(f, "{}{} {reason}{name}", if any { ", " } else { "" }, Size(bytes))?;
-            any = true;
+        let mut between = "";
+        let mut tell = |bytes: u64, reason: &str, name: &str| {
+            if bytes == 0 {
+                return Ok(());
+            }
+            let before = std::mem::replace(&mut between, ", ");
+            write!(f, "{before}{} {reason}{name}", Size(bytes))
+        };
+        tell(self.live_bytes, "live", "")?;
+        tell(self.claimed_bytes, "claimed", "")?;
+        tell(self.exported_bytes, "exported", "")?;
+        tell(self.lent_bytes, "lent", "")?;
+        tell(self.mapped_bytes, "mapped", "")?;
+        for (name, bytes) in &self.unreached {
+            tell(*bytes, "unreached on ", name)?;
         }
-        if any { Ok(()) } else { f.write_str("nothing") }
+        tell(self.lost_bytes, "used by a lost device", "")?;
+        if between.is_empty() { f.write_str("nothing") } else { Ok(()) }
     }
 }
 

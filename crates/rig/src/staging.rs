@@ -349,13 +349,17 @@ impl Drop for Half {
 /// Gives up the halves that a lost device maps or owns, so that they return with it.
 fn forget(device: DeviceId) {
     let mut sets = SLOTS.lock();
-    let own = |set: &mut Set| matches!(set.key, Key::Own(id, _) if id == device);
-    let dropped: Vec<Set> = sets.extract_if(.., own).collect();
-    let of_device = |map: &mut MapRef| map.mapping().device.id == device;
-    let mut maps: Vec<MapRef> = Vec::new();
+    let own = |set: &Set| matches!(set.key, Key::Own(id, _) if id == device);
+    let of_device = |map: &MapRef| map.mapping().device.id == device;
+    let (mut dropped, mut maps) = (Vec::new(), Vec::new());
+    while let Some(at) = sets.iter().position(own) {
+        dropped.push(sets.remove(at));
+    }
     for set in sets.iter_mut() {
         for seat in set.slots.as_flattened_mut() {
-            maps.extend(seat.map.extract_if(.., of_device));
+            while let Some(at) = seat.map.iter().position(of_device) {
+                maps.push(seat.map.remove(at));
+            }
         }
     }
     drop(sets);

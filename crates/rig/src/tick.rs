@@ -131,14 +131,18 @@ pub(crate) fn pass(paces: &mut Vec<Paced>) -> Option<Duration> {
             }
         };
         let wait = look_after(owner, &mut paces[at]);
-        next = next.into_iter().chain(wait).min();
+        next = sooner(next, wait);
     }
     next
 }
 
+fn sooner(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    one.zip(other).map_or(one.or(other), |(one, other)| Some(one.min(other)))
+}
+
 /// Looks at one device; answers when to look again.
 fn look_after(owner: &Arc<Owner>, paced: &mut Paced) -> Option<Duration> {
-    let mut wait = serve(owner);
+    let wait = serve(owner);
     let now = now_ns();
     if now >= paced.next_ns {
         life::drain(owner);
@@ -158,8 +162,7 @@ fn look_after(owner: &Arc<Owner>, paced: &mut Paced) -> Option<Duration> {
         paced.next_ns = now + wait_ms * 1_000_000;
     }
     let until = Duration::from_nanos(paced.next_ns.saturating_sub(now));
-    wait = wait.into_iter().chain([until]).min();
-    wait
+    sooner(wait, Some(until))
 }
 
 /// Serves the wakers that a driver keeps, and finds losses, hangs and stops that are over.
@@ -187,7 +190,7 @@ fn serve(owner: &Arc<Owner>) -> Option<Duration> {
     if owner.is_waited_for() {
         check_still(owner);
     }
-    if owner.wakers.any() { wait.into_iter().chain([WAIT]).min() } else { wait }
+    if owner.wakers.any() { sooner(wait, Some(WAIT)) } else { wait }
 }
 
 /// Loses the device if its word has stood still for the hang bound under committed work while

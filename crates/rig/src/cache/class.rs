@@ -142,10 +142,15 @@ impl<T> OfKind<T> {
 
     /// Returns the number of the oldest entry of a bin, and that bin. Looks at each bin once.
     pub(crate) fn oldest_binned(&self) -> Option<(u64, Class)> {
-        let bins = self.bins.iter().zip(0..);
-        let oldest = bins.filter_map(|(of_class, index)| Some((of_class.waiting.oldest()?, index)));
-        let (number, index) = oldest.min()?;
-        Some((number, Class::Bin { index, bytes: bytes_at(index) }))
+        let mut oldest: Option<(u64, u16)> = None;
+        for (of_class, index) in self.bins.iter().zip(0..) {
+            if let Some(number) = of_class.waiting.oldest()
+                && oldest.is_none_or(|(oldest, _)| number < oldest)
+            {
+                oldest = Some((number, index));
+            }
+        }
+        oldest.map(|(number, index)| (number, Class::Bin { index, bytes: bytes_at(index) }))
     }
 
     /// Takes the oldest entry of a class out.
@@ -189,9 +194,14 @@ impl<T> OfKind<T> {
     /// Scans the windows of all classes. Returns whether any class changed since the last scan.
     pub(crate) fn scan(&mut self) -> bool {
         let mut changed = false;
-        let exact = self.exact.iter_mut().map(|(_, of_class)| &mut **of_class);
-        for of_class in self.bins.iter_mut().chain(exact) {
+        let mut scan = |of_class: &mut OfClass<T>| {
             changed |= of_class.window.scan(of_class.counts());
+        };
+        for of_class in &mut self.bins {
+            scan(of_class);
+        }
+        for (_, of_class) in self.exact.iter_mut() {
+            scan(of_class);
         }
         self.exact.retain(|of_class| of_class.counts() != Counts::default());
         changed
