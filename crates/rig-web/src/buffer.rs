@@ -1,6 +1,7 @@
 //! What the page calls of buffers. Each handle is a number of a table.
 
 use crate::driver::Lending;
+use crate::json;
 use crate::named::{
     Kept, NAMED, buffer_of, device_of, enter, keep, list, now, renamed, text, told, web,
 };
@@ -93,9 +94,12 @@ extern "C" fn stamps(buffer: f64) {
         NAMED.with_borrow(|named| named.devices.iter().position(of_point)).unwrap_or_default()
     };
     let point = |point: Point| format!("[{},{}]", index(point), point.value());
-    let uses: Vec<String> = stamps.uses.iter().map(|at| point(*at)).collect();
+    let mut uses = String::new();
+    for at in &stamps.uses {
+        json::next(&mut uses, &point(*at));
+    }
     let write = stamps.write.map_or("null".to_string(), point);
-    page::answered(&format!("{{\"write\":{write},\"uses\":[{}]}}", uses.join(",")));
+    page::answered(&format!("{{\"write\":{write},\"uses\":[{uses}]}}"));
 }
 
 /// Makes a view.
@@ -195,16 +199,25 @@ extern "C" fn claim_read(buffer: f64) -> f64 {
 #[unsafe(no_mangle)]
 extern "C" fn claim_all() -> f64 {
     let list = list();
-    let mut groups: Vec<Vec<Buffer>> = Vec::new();
+    let (mut buffers, mut counts) = (Vec::new(), Vec::new());
     let mut rest = &list[..];
     while let Some((count, after)) = rest.split_first() {
         let (group, after) = after.split_at(*count as usize);
-        groups.push(group.iter().map(|number| buffer_of(*number)).collect());
+        counts.push(group.len());
+        for number in group {
+            buffers.push(buffer_of(*number));
+        }
         rest = after;
     }
-    let groups: Vec<Vec<&Buffer>> = groups.iter().map(|group| group.iter().collect()).collect();
-    let donations: Vec<&[&Buffer]> = groups[1..].iter().map(Vec::as_slice).collect();
-    let claims = embed::claim(&groups[0], &donations);
+    let all: Vec<&Buffer> = buffers.iter().collect();
+    let (reads, mut left) = all.split_at(counts[0]);
+    let mut donations = Vec::new();
+    for count in &counts[1..] {
+        let (donation, after) = left.split_at(*count);
+        donations.push(donation);
+        left = after;
+    }
+    let claims = embed::claim(reads, &donations);
     let claims = claims.map_err(|error| renamed(error, "with_claims"));
     told(claims.map(|claims| keep(Kept::Claims(claims))))
 }

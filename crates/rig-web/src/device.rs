@@ -94,8 +94,11 @@ extern "C" fn stats(device: i32) {
     if let Ok(device) = u32::try_from(device) {
         return page::answered(&stats_text(&device_of(device)));
     }
-    let devices: Vec<String> = rig::devices().iter().map(stats_text).collect();
-    let (devices, sum) = (devices.join(","), json::of(&rig::stats().sum));
+    let mut devices = String::new();
+    for device in rig::devices() {
+        json::next(&mut devices, &stats_text(&device));
+    }
+    let sum = json::of(&rig::stats().sum);
     page::answered(&format!("{{\"devices\":[{devices}],\"sum\":{sum}}}"));
 }
 

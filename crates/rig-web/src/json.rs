@@ -41,6 +41,14 @@ pub(crate) fn number(out: &mut String, value: u64) {
     }
 }
 
+/// Appends what comes next in a list.
+pub(crate) fn next(list: &mut String, text: &str) {
+    if !list.is_empty() {
+        list.push(',');
+    }
+    list.push_str(text);
+}
+
 struct Json<'a> {
     out: &'a mut String,
 }

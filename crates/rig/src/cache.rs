@@ -217,10 +217,16 @@ impl<T> Cache<T> {
     }
 
     /// Returns the kind and class of the oldest entry by what `of` answers for each kind.
-    fn oldest(&self, of: impl Fn(&OfKind<T>) -> Option<(u64, Class)>) -> Option<(usize, Class)> {
-        let kinds = self.kinds.iter().enumerate();
-        let all = kinds.filter_map(|(kind, of_kind)| Some((kind, of(of_kind)?)));
-        all.min_by_key(|(_, (number, _))| *number).map(|(kind, (_, class))| (kind, class))
+    fn oldest(&self, of: fn(&OfKind<T>) -> Option<(u64, Class)>) -> Option<(usize, Class)> {
+        let mut oldest: Option<(u64, usize, Class)> = None;
+        for (kind, of_kind) in self.kinds.iter().enumerate() {
+            if let Some((number, class)) = of(of_kind)
+                && oldest.is_none_or(|(oldest, ..)| number < oldest)
+            {
+                oldest = Some((number, kind, class));
+            }
+        }
+        oldest.map(|(_, kind, class)| (kind, class))
     }
 }
 

@@ -291,8 +291,7 @@ pub(crate) fn drain(owner: &Arc<Owner>) {
 
 fn serve_lost() {
     let waits = |other: &Arc<Owner>| other.track.is_lost() && other.has_work();
-    let lost: Vec<_> = OWNERS.read().iter().filter(|other| waits(other)).cloned().collect();
-    lost.iter().for_each(serve);
+    owners().iter().filter(|other| waits(other)).for_each(serve);
 }
 
 /// Looks at what a device's memory waits for, and drains it.
@@ -312,15 +311,13 @@ fn serve(owner: &Arc<Owner>) {
 
 /// Looks at the devices whose points keep memory of this one from returning.
 fn look_at_waited(owner: &Arc<Owner>) {
-    let waited: Vec<_> = {
-        let heap = owner.heap.lock();
-        let words = heap.pending.iter().filter_map(|(word, _)| Point::from_word(*word));
-        let mut ids: Vec<_> = words.map(Point::device_id).collect();
-        ids.dedup();
-        ids
-    };
-    for id in waited.into_iter().filter(|id| *id != owner.id) {
-        if let Some(other) = owner_of(id) {
+    let mut waited = Vec::new();
+    for (word, _) in owner.heap.lock().pending.iter() {
+        waited.extend(Point::from_word(*word).map(Point::device_id));
+    }
+    waited.dedup();
+    for id in waited {
+        if let Some(other) = owner_of(id).filter(|other| other.id != owner.id) {
             look(&other);
         }
     }

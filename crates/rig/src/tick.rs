@@ -116,8 +116,8 @@ pub(crate) struct Paced {
 
 /// Looks at every ticking device; answers when to look again, none if no device needs it.
 pub(crate) fn pass(paces: &mut Vec<Paced>) -> Option<Duration> {
-    let ticking: Vec<_> =
-        life::owners().into_iter().filter(|owner| owner.ticking.load(Ordering::Relaxed)).collect();
+    let mut ticking = life::owners();
+    ticking.retain(|owner| owner.ticking.load(Ordering::Relaxed));
     paces.retain(|paced| ticking.iter().any(|owner| owner.id == paced.id));
     life::forget();
     let mut next = turn_later().then_some(WAIT);

@@ -131,6 +131,10 @@ impl<T> Roster<T> {
 
     /// Returns what exists now.
     pub(crate) fn all(&self) -> Vec<Arc<T>> {
-        self.places.iter().filter_map(Weak::upgrade).collect()
+        let mut all = Vec::new();
+        for place in &self.places {
+            all.extend(place.upgrade());
+        }
+        all
     }
 }
