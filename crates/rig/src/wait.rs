@@ -267,6 +267,7 @@ pub(crate) fn next_point(stamps: &Stamps, access: Access, by: DeviceId) -> Outco
 }
 
 /// Calls `f` with each point that an access follows and that is still unreached; tells losses.
+#[inline]
 pub(crate) fn each_unreached(
     stamps: &Stamps,
     access: Access,
@@ -280,6 +281,15 @@ pub(crate) fn each_unreached(
     if access == Access::Read && stamps.is_written() {
         return Ok(());
     }
+    each_of_some(stamps, access, by, f)
+}
+
+fn each_of_some(
+    stamps: &Stamps,
+    access: Access,
+    by: DeviceId,
+    f: &mut dyn FnMut(Point),
+) -> Outcome<()> {
     let mut lost = None;
     stamps.for_each_followed(access, by, &mut |point| match life::look_at(point) {
         // What a settled device left undone is dropped, but for the last write (S12.3).
