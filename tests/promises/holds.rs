@@ -169,7 +169,7 @@ fn s8_9_a_release_that_is_due_waits_while_its_device_stops() {
     let empty = d.prepare().build().unwrap();
     let ((entered, inside), (go, gate)) = (channel(), channel::<()>());
     let (gate, count) = (Arc::new(Mutex::new(gate)), Arc::new(AtomicU64::new(0)));
-    // Whichever is released first holds the other and the stop up.
+    // The one that is released first holds the stop up, and with that the other.
     let [one, other] = [(); 2].map(|()| {
         let (entered, gate, count) = (entered.clone(), Arc::clone(&gate), Arc::clone(&count));
         Hold::new(move || {
@@ -179,11 +179,16 @@ fn s8_9_a_release_that_is_due_waits_while_its_device_stops() {
             }
         })
     });
-    empty.submit_holding(&[], &[], &[&one, &other]).unwrap();
-    d.control.run_all();
+    for hold in [&one, &other] {
+        empty.submit_holding(&[], &[], &[hold]).unwrap();
+    }
+    d.control.run(1);
     std::thread::scope(|threads| {
         let draining = threads.spawn(|| drain(&d));
         inside.recv_timeout(WATCHDOG).unwrap();
+        // Due only now, so that the tick has no time for it.
+        d.control.run(1);
+        assert_eq!(d.reached(), 2);
         d.device_lost("on purpose");
         go.send(()).unwrap();
         draining.join().unwrap();
