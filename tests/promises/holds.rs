@@ -6,7 +6,7 @@ use rig::{Hold, Prepared};
 use rig_support::{Answer, Call, Opened, Script, StopEnd, drain};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 fn open(name: &str) -> (Opened, Prepared) {
     let d = Script::new(name).addressed(Addressed::Always).open();
@@ -165,39 +165,38 @@ fn s8_9_no_stop_runs_beside_a_release() {
 
 #[test]
 fn s8_9_a_release_that_is_due_waits_while_its_device_stops() {
-    let d = Script::new("s8.9 stops").stops(Answer::WhenTold).open();
-    let empty = d.prepare().build().unwrap();
-    let ((entered, inside), (go, gate)) = (channel(), channel::<()>());
-    let (gate, count) = (Arc::new(Mutex::new(gate)), Arc::new(AtomicU64::new(0)));
-    // The one that is released first holds the stop up, and with that the other.
-    let [one, other] = [(); 2].map(|()| {
-        let (entered, gate, count) = (entered.clone(), Arc::clone(&gate), Arc::clone(&count));
-        Hold::new(move || {
-            if count.fetch_add(1, Ordering::SeqCst) == 0 {
-                entered.send(()).unwrap();
-                gate.lock().unwrap().recv_timeout(WATCHDOG).unwrap();
-            }
-        })
+    // Another test's drain may release it ahead of the stop, which says nothing.
+    let tries = (0..100).find(|at| waits_while_its_device_stops(*at));
+    assert!(tries.is_some(), "it was always released ahead of the stop");
+}
+
+/// Whether a release was still due when its device began to stop; it has to wait for the end then.
+fn waits_while_its_device_stops(at: u64) -> bool {
+    let d = Script::new(&format!("s8.9 stops {at}")).stops(Answer::WhenTold).open();
+    let (work, count) = (d.prepare().build().unwrap(), Arc::new(AtomicU64::new(0)));
+    let (device, control) = (d.device.clone(), d.control.clone());
+    // Released first, it makes the other due and loses the device.
+    let one = Hold::new(move || {
+        control.run(1);
+        assert_eq!(device.reached(), 2);
+        device.device_lost("on purpose");
+    });
+    let (control, counted) = (d.control.clone(), Arc::clone(&count));
+    let other = Hold::new(move || {
+        counted.store(1 + control.count(Call::Stop), Ordering::SeqCst);
     });
     for hold in [&one, &other] {
-        empty.submit_holding(&[], &[], &[hold]).unwrap();
+        work.submit_holding(&[], &[], &[hold]).unwrap();
     }
     d.control.run(1);
-    std::thread::scope(|threads| {
-        let draining = threads.spawn(|| drain(&d));
-        inside.recv_timeout(WATCHDOG).unwrap();
-        // Due only now, so that the tick has no time for it.
-        d.control.run(1);
-        assert_eq!(d.reached(), 2);
-        d.device_lost("on purpose");
-        go.send(()).unwrap();
-        draining.join().unwrap();
-    });
+    drain(&d);
     d.control.await_calls(Call::Stop, 1);
     drain(&d);
-    assert_eq!(times(&count), 1, "the stop is not over");
+    let before = times(&count);
+    assert!(before < 2, "the stop is not over");
     d.control.answer_stop();
-    soon("the other release", || times(&count) == 2);
+    soon("the other release", || times(&count) > 0);
+    before == 0
 }
 
 #[test]

@@ -299,6 +299,8 @@ fn s9_6_after_a_stop_only_frees_unmappings_and_word_reads_reach_the_driver() {
     let b = h.borrow(&d).unwrap().unwrap();
     d.record_use(&[&b], &[&x]).unwrap();
     d.device_lost("on purpose");
+    // A call of the tick's may be in flight.
+    d.control.await_calls(Call::Stop, 1);
     d.control.clear_log();
     assert!(d.wait(1).is_err() && d.record_use(&[], &[]).is_err() && x.fill(1).is_err());
     assert_eq!(d.reached(), 0);

@@ -208,6 +208,27 @@ test(
 );
 
 test(
+  "s4_16_what_was_lent_goes_on_after_its_device_was_closed",
+  async ({ adopted }) => {
+    const { gpu, device } = await adopted();
+    const x = await gpu.createBuffer(16);
+    await x.fill(5);
+    const { buffer } = x.lend();
+    await gpu.close();
+    x.dispose();
+    equal(gpu.held, 0);
+    const seen = device.createBuffer({ size: 16, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST });
+    const encoder = device.createCommandEncoder();
+    encoder.copyBufferToBuffer(buffer, 0, seen, 0, 16);
+    device.queue.submit([encoder.finish()]);
+    await seen.mapAsync(GPUMapMode.READ);
+    equal(new Uint8Array(seen.getMappedRange()), Array(16).fill(5));
+    seen.destroy();
+  },
+  needs,
+);
+
+test(
   "s4_16_a_gpu_buffer_is_lent_and_a_foreign_one_wrapped",
   async ({ rig, adopted }) => {
     const { gpu, device } = await adopted();

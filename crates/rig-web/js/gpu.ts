@@ -346,6 +346,8 @@ export class Gpu {
     if (this.#own) this.device.destroy();
     this.loss ||= "closed";
     this.#isStopped = true;
+    // What the program has stays with it.
+    for (const held of this.#buffers.values()) held.wrapped ||= held.lent;
     this.#letGo();
     this.#lookIfOver();
   }
