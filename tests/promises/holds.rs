@@ -4,9 +4,9 @@ use crate::bench::{WATCHDOG, misuse, soon};
 use rig::driver::Addressed;
 use rig::{Hold, Prepared};
 use rig_support::{Answer, Call, Opened, Script, StopEnd, drain};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::Arc;
 
 fn open(name: &str) -> (Opened, Prepared) {
     let d = Script::new(name).addressed(Addressed::Always).open();
