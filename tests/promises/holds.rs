@@ -172,7 +172,7 @@ fn s8_9_a_release_that_is_due_waits_while_its_device_stops() {
 
 /// Whether a release was still due when its device began to stop; it has to wait for the end then.
 fn waits_while_its_device_stops(at: u64) -> bool {
-    let d = Script::new(&format!("s8.9 stops {at}")).stops(Answer::WhenTold).open();
+    let d = Script::new(format!("s8.9 stops {at}")).stops(Answer::WhenTold).open();
     let (work, count) = (d.prepare().build().unwrap(), Arc::new(AtomicU64::new(0)));
     let (device, control) = (d.device.clone(), d.control.clone());
     // Released first, it makes the other due and loses the device.
