@@ -1,6 +1,6 @@
 //! A program with wgpu objects of its own beside rig's.
 
-use crate::found::{open, open_importing, options};
+use crate::found::{open, open_importing, open_mapped, options};
 use rig::driver::Addressed;
 use rig::wgpu::{adopt, encode, handles, lend, wrap};
 use rig::{Device, Error, Misuse, Result};
@@ -56,6 +56,24 @@ fn s8_6_a_recorded_use_stamps_what_the_program_submitted_itself() {
 }
 
 #[test]
+fn s8_6_a_use_recorded_before_a_submission_too_ends_the_map_of_lent_memory() {
+    let Some(d) = open_mapped("recorded and mapped") else { return };
+    let (device, queue) = handles(&d).unwrap();
+    let x = d.create_buffer(64).unwrap();
+    let lent = lend(&x).unwrap();
+    for byte in [3, 4] {
+        x.write(|bytes| bytes.fill(byte)).unwrap();
+        d.record_use(&[], &[&x]).unwrap();
+        let mut encoder = device.create_command_encoder(&Default::default());
+        encoder.clear_buffer(&lent.buffer, lent.offset, Some(32));
+        queue.submit([encoder.finish()]);
+        let point = d.record_use(&[], &[&x]).unwrap();
+        assert_eq!(x.stamps().write, Some(point));
+        x.read(|bytes| assert_eq!((bytes[31], bytes[32]), (0, byte))).unwrap();
+    }
+}
+
+#[test]
 fn s4_16_memory_that_is_lent_serves_nobody_else() {
     let Some((d, ..)) = adopted("lent") else { return };
     let x = d.create_buffer(4096).unwrap();
@@ -94,6 +112,17 @@ fn s4_16_a_lent_buffer_is_the_programs_alone_once_nobody_can_reach_it() {
     let stats = d.stats();
     assert_eq!((stats.held_bytes, stats.given_away_bytes), (0, 0));
     assert!(told.lock().unwrap().is_empty());
+}
+
+#[test]
+fn s4_7_host_buffers_from_64_kib_on_are_borrowed_and_smaller_ones_are_not() {
+    let Some(d) = open_importing("borrowed by size") else { return };
+    let is_borrowed = |len| {
+        let h = rig::host().create_buffer(len).unwrap();
+        rig::borrow(&d, &h).unwrap().is_some()
+    };
+    assert!([65_536, 65_537, 100_000, 1 << 20].into_iter().all(is_borrowed));
+    assert!(![1, 4_096, 65_535].into_iter().any(is_borrowed));
 }
 
 #[test]

@@ -108,22 +108,21 @@ pub async fn adopt_async(
 ) -> Result<Device> {
     #[cfg(target_family = "wasm")]
     take_page();
-    let open = || {
-        let (device, queue, own) = (device.clone(), queue.clone(), options.clone());
-        let adopt = async move { wgpu::adopt(device, queue, &own) };
-        Device::open_async(&options.name, Opener::future(wgpu::KIND, adopt))
-    };
-    let opened = open().await?;
-    if wgpu::is_same(&handles(&opened)?.0, &device) {
-        return Ok(opened);
+    loop {
+        let (own, queue, options) = (device.clone(), queue.clone(), options.clone());
+        let name = Arc::clone(&options.name);
+        let adopt = async move { wgpu::adopt(own, queue, &options) };
+        let opened = Device::open_async(&name, Opener::future(wgpu::KIND, adopt)).await?;
+        if wgpu::is_same(&handles(&opened)?.0, &device) {
+            return Ok(opened);
+        }
+        // It may have ended, and nobody has noticed.
+        let Err(fault) = wgpu::find_out(&**opened.driver()) else {
+            return Err(unsupported(&opened, "the name belongs to another wgpu device"));
+        };
+        life::lose(&opened.owner, &fault.0);
+        opened.close_async().await?;
     }
-    // The one before may have ended, and nobody has noticed.
-    let Err(fault) = wgpu::find_out(&**opened.driver()) else {
-        return Err(unsupported(&opened, "the name belongs to another wgpu device"));
-    };
-    life::lose(&opened.owner, &fault.0);
-    opened.close_async().await?;
-    open().await
 }
 
 /// Takes a device like [`adopt_async`], and blocks meanwhile.
@@ -146,8 +145,9 @@ pub fn handles(device: &Device) -> Result<(::wgpu::Device, ::wgpu::Queue)> {
 }
 
 /// Lends a buffer's `wgpu::Buffer` out; see [`Buffer::lend`]. Where the host maps the device's
-/// memory, an access of the host leaves it mapped, which wgpu does not submit: the program tells
-/// its use first, by [`Device::record_use`], which ends the map, and submits then.
+/// memory, an access of the host leaves it mapped, which wgpu does not submit. A program tells its
+/// use by [`Device::record_use`] before its submission too, which ends the map; that after it is
+/// what the host's next access waits for.
 ///
 /// # Errors
 ///

@@ -79,8 +79,9 @@ pub use crate::drivers::wgpu::adapter::{MapsHost, Options, adapters};
 pub use crate::drivers::wgpu::batch::Batching;
 pub use crate::drivers::wgpu::edge::Place as Lent;
 pub use crate::drivers::wgpu::kernel::wgsl;
-pub use crate::drivers::wgpu::same::is_same;
 pub use crate::drivers::wgpu::work::encode;
+
+pub(crate) use crate::drivers::wgpu::same::is_same;
 
 /// Opens a GPU by its options and makes its driver.
 ///
@@ -128,12 +129,8 @@ pub fn handles(driver: &dyn Driver) -> Option<(Device, WgpuQueue)> {
     gpu(driver).map(|gpu| (gpu.guarded.device.clone(), gpu.guarded.queue.clone()))
 }
 
-/// Finds out whether the wgpu device of a driver of this kind was destroyed.
-///
-/// # Errors
-///
-/// That it was, or is lost.
-pub fn find_out(driver: &dyn Driver) -> Result<(), Fault> {
+/// Finds out whether the wgpu device of a driver of this kind was destroyed, or is lost.
+pub(crate) fn find_out(driver: &dyn Driver) -> Result<(), Fault> {
     gpu(driver).map_or(Ok(()), |gpu| gpu.guarded.find_out())
 }
 

@@ -28,11 +28,12 @@ impl Guarded {
         match self.ask(index, at_most) {
             Asked::Complete => Ok(true),
             Asked::Running => self.probe().map(|()| false),
-            Asked::Untaken(why) | Asked::Gone(why) => {
+            Asked::Untaken(why) => {
                 // That it was destroyed says more than what came of it.
                 self.find_out()?;
                 Err(self.lose(&why))
             }
+            Asked::Gone(why) => Err(self.lose(&why)),
         }
     }
 

@@ -6,7 +6,7 @@ use ::wgpu::Device;
 use ::wgpu::hal::{Api, api};
 
 /// Whether two handles are of one device.
-pub fn is_same(one: &Device, other: &Device) -> bool {
+pub(crate) fn is_same(one: &Device, other: &Device) -> bool {
     one == other && address(one) == address(other)
 }
 

@@ -75,7 +75,9 @@ fn is_whole(span: Option<&Span>) -> bool {
 /// order in which they were named. What it encodes wrongly is `Misuse` of that submission, of which
 /// nothing runs then. The buffers are lent to it for that submission alone (S4.16): what it keeps
 /// of memory of the device's own may serve other buffers by then, and what it keeps of a borrow
-/// ends, as if it were destroyed, with the last borrow.
+/// ends, as if it were destroyed, with the last borrow. What it submits itself with that it tells
+/// by [`Device::record_use`](crate::Device::record_use) while the borrow is there: nothing else
+/// keeps the host's memory until such work is done.
 pub fn encode(
     f: impl Fn(&mut CommandEncoder, &[Place]) + MaybeSend + MaybeSync + 'static,
 ) -> Native {
