@@ -12,8 +12,10 @@ mod bench;
 mod check;
 mod clock;
 mod desktop;
+mod likeness;
 mod loom;
 mod miri;
+mod module;
 mod package;
 mod packages;
 #[path = "../../../tests/tidy/rows.rs"]

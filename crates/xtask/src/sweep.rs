@@ -4,11 +4,7 @@
 //! Nobody could read them there. The linker tells what every function and every piece of data
 //! refers to, so what is reached from the exports, other than through a panic, is known exactly.
 
-mod module;
-
-use crate::sweep::module::{
-    CODE, CUSTOM, DATA, EXPORTS, HEAD_BYTES, Module, put, section, take, text,
-};
+use crate::module::{CODE, CUSTOM, DATA, EXPORTS, HEAD_BYTES, Module, put, section, take, text};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -287,7 +283,7 @@ const DEBUGS: &[&str] = &["5Debug3fmt", "Debug$GT$3fmt"];
 
 #[cfg(test)]
 mod sweeping {
-    use crate::sweep::module::{
+    use crate::module::{
         CODE, CUSTOM, DATA, EXPORTS, FUNCTION_NAMES, HEAD_BYTES, Module, NAME, put, section,
     };
     use crate::sweep::{NOTHING, TRAP, without_panics};
