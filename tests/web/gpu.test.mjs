@@ -165,6 +165,69 @@ test(
 );
 
 test(
+  "s13_15_a_run_like_one_that_was_found_well_opens_no_error_scopes_and_a_wrong_one_is_rejected_still",
+  async ({ gpu }) => {
+    const add = await gpu.kernel(`
+      @group(0) @binding(0) var<storage, read> given: array<f32, 8>;
+      @group(0) @binding(1) var<storage, read_write> to: array<f32, 8>;
+      @group(0) @binding(2) var<uniform> n: f32;
+      @compute @workgroup_size(8) fn main(@builtin(global_invocation_id) id: vec3u) { to[id.x] = given[id.x] + n; }`);
+    const [given, to, other] = [await gpu.createBuffer(32), await gpu.createBuffer(32), await gpu.createBuffer(32)];
+    await given.fill(0);
+    /** Returns how many scopes a run opens. */
+    const scopesOf = async (run) => {
+      let count = 0;
+      const { gpu: device } = gpu;
+      const own = device.pushErrorScope;
+      device.pushErrorScope = (filter) => ((count += 1), own.call(device, filter));
+      const point = run();
+      delete device.pushErrorScope;
+      await gpu.wait(point);
+      return count;
+    };
+    const rejects = (run) => fails(async () => gpu.wait(run()), "Misuse", "Rejected");
+    holds((await scopesOf(() => add.run({ given, to, n: 1 }, [1]))) > 0, "a first run is looked at");
+    // Another buffer and another number are no other shape.
+    equal(await scopesOf(() => add.run({ given, to: other, n: 2 }, [1])), 0);
+    equal([(await to.toArray(Float32Array))[7], (await other.toArray(Float32Array))[7]], [1, 2]);
+    // Too many groups, too few bytes, none, and one buffer that is read and written.
+    await rejects(() => add.run({ given, to, n: 1 }, [2 ** 30]));
+    await rejects(() => add.run({ given, to: to.view(0, 16), n: 1 }, [1]));
+    await rejects(() => add.run({ given, to, n: new Uint8Array(0) }, [1]));
+    await rejects(() => add.run({ given: to, to, n: 1 }, [1]));
+    // What the program has it may destroy.
+    const { buffer } = other.lend();
+    await gpu.wait(add.run({ given, to: other, n: 3 }, [1]));
+    buffer.destroy();
+    await rejects(() => add.run({ given, to: other, n: 4 }, [1]));
+    equal(await scopesOf(() => add.run({ given, to, n: 5 }, [1])), 0);
+    equal((await to.toArray(Float32Array))[0], 5);
+  },
+  needs,
+);
+
+test(
+  "s13_15_uniforms_of_runs_that_nobody_awaits_are_each_runs_own",
+  async ({ gpu }) => {
+    const set = await gpu.kernel(`
+      struct Many { first: u32, all: array<vec4u, 63> }
+      @group(0) @binding(0) var<storage, read_write> x: array<u32>;
+      @group(0) @binding(1) var<uniform> at: u32;
+      @group(0) @binding(2) var<uniform> many: Many;
+      @compute @workgroup_size(1) fn main() { x[at] = many.first + many.all[62].w; }`);
+    const count = 300;
+    const x = await gpu.createBuffer(4 * count);
+    for (let at = 0; at < count; at += 1) {
+      const many = new Uint32Array(4 * 64);
+      [many[0], many[255]] = [at, 1000];
+      set.run({ x, at, many }, [1]);
+    }
+    equal([...(await x.toArray(Uint32Array))], Array.from({ length: count }, (_, at) => at + 1000));
+  },
+  needs,
+);
+
+test(
   "s13_1_commands_of_the_page_are_on_the_queue_when_submit_returns",
   async ({ gpu }) => {
     const [x, y] = [await gpu.createBuffer(16), await gpu.createBuffer(16)];
@@ -383,7 +446,7 @@ test(
       for (const n of wrong) await fails(() => set.run({ x, n }, [1]), "Misuse", "Option");
     }
     const set = await gpu.kernel(DOUBLE);
-    for (const groups of [[], [1, 1, 1, 1], [-1], [1.5], 1]) await fails(() => set.run({ x }, groups), "Misuse", "Option");
+    for (const groups of [[], [1, 1, 1, 1], [-1], [1.5], [2 ** 32], 1]) await fails(() => set.run({ x }, groups), "Misuse", "Option");
   },
   needs,
 );

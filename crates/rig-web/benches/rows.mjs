@@ -39,6 +39,8 @@ async function runOnGpu({ rig, adapter, open, peers, quick, tell }) {
   const world = { rig, device, open, gpu: rig.adopt(device, { budget: 1024 * MIB }), peers, quick, tell };
   head(world, "making and giving back, 64 KiB, 1,000 at a time");
   await making(world);
+  head(world, "64 runs of a kernel, a submission each");
+  await runs(world);
   head(world, "bytes to a GPU");
   await uploads(world);
   head(world, "bytes from a GPU");
@@ -81,6 +83,49 @@ async function making({ gpu, device, peers, tell, quick }) {
   row("createBuffer awaited, dispose", "promise", "raw createBuffer, destroy", "raw", undefined, count);
 }
 
+async function runs({ gpu, device, tell, quick }) {
+  const count = 64;
+  const code = `
+    @group(0) @binding(0) var<storage, read_write> x: array<f32>;
+    @group(0) @binding(1) var<uniform> n: f32;
+    @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3u) { x[id.x] += n; }`;
+  const kernel = await gpu.kernel(code);
+  const x = await gpu.createBuffer(256);
+  await x.fill(0);
+  const module = device.createShaderModule({ code });
+  const pipeline = device.createComputePipeline({ layout: "auto", compute: { module } });
+  const layout = pipeline.getBindGroupLayout(0);
+  const [own, uniform] = [[256, 128], [16, 64 | 8]].map(([size, usage]) => device.createBuffer({ size, usage }));
+  const resources = [own, uniform].map((buffer, binding) => ({ binding, resource: { buffer } }));
+  let added = 0;
+  const cases = {
+    async rig() {
+      for (let n = 0; n < count; n += 1) kernel.run({ x, n }, [1]);
+      added += (count * (count - 1)) / 2;
+      await fence(device);
+    },
+    async raw() {
+      for (let n = 0; n < count; n += 1) {
+        device.queue.writeBuffer(uniform, 0, Float32Array.of(n));
+        const encoder = device.createCommandEncoder();
+        const pass = encoder.beginComputePass();
+        pass.setPipeline(pipeline);
+        pass.setBindGroup(0, device.createBindGroup({ layout, entries: resources }));
+        pass.dispatchWorkgroups(1);
+        pass.end();
+        device.queue.submit([encoder.finish()]);
+      }
+      await fence(device);
+    },
+  };
+  const times = await interleaved(cases, quick ? 10 : 40, () => settled(device));
+  if ((await x.toArray(Float32Array))[63] !== added) throw new Error("a run was wrong");
+  const row = rows(tell, "", times);
+  row("run of a kernel with a uniform, waited for together", "rig", "by hand, with a reused uniform buffer", "raw", undefined, count);
+  for (const made of [own, uniform]) made.destroy();
+  x.free();
+}
+
 async function uploads({ rig, gpu, device, peers, tell, quick }) {
   for (const size of sizes(quick)) {
     const data = new Uint8Array(size).map((_, i) => i * 31 + (i >> 8));
@@ -97,6 +142,10 @@ async function uploads({ rig, gpu, device, peers, tell, quick }) {
     };
     // What becomes of a write is told by error scopes alone.
     if (size <= 64 * KIB) cases.told = () => Promise.all([told(device, () => device.queue.writeBuffer(buffer, 0, data)), fence(device)]);
+    if (size >= 16 * MIB) {
+      const beside = new Uint8Array(size);
+      cases.memory = () => beside.set(data);
+    }
     for (const [name, peer] of peersAt(peers, size)) cases[name] = () => peer.upload(new Float32Array(data.buffer));
     const times = await interleaved(cases, rounds(size, quick), () => settled(device));
     check(await x.toArray(Uint8Array), data);
@@ -105,6 +154,7 @@ async function uploads({ rig, gpu, device, peers, tell, quick }) {
     row(`copy of a wrapped array, ${named(size)}`, "copy", "writeBuffer, waited for", "raw", wanted);
     row(`blitFrom, ${named(size)}`, "blit", "writeBuffer, waited for", "raw", wanted);
     if (cases.told) row(`blitFrom, ${named(size)}`, "blit", "writeBuffer in error scopes, waited for", "told");
+    if (cases.memory) row(`once through the memory, ${named(size)}`, "memory", "writeBuffer, waited for", "raw");
     for (const [name] of peersAt(peers, size)) row(`copy of a wrapped array, ${named(size)}`, "copy", name, name, 1 / 3);
     x.free();
     buffer.destroy();

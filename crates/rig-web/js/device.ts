@@ -288,11 +288,16 @@ export class Device extends EventTarget {
    * are on the queue when this returns. What would have to wait is `WouldWait`.
    */
   submit(o: SubmitOptions, encode?: (pass: Pass) => void): Point {
-    return this.#opened.instance.dropped.kept(() => this.#submit(o, encode));
+    return this.#opened.instance.dropped.kept(() => this.#submit(o, encode, false));
   }
 
-  #submit(o: SubmitOptions, encode?: (pass: Pass) => void): Point {
-    const { list, commands } = this.#encoded("submit", o, encode);
+  /** @internal Submits commands on which the caller takes the engine's verdict. */
+  submitJudged(o: SubmitOptions, encode: (pass: Pass) => void): Point {
+    return this.#opened.instance.dropped.kept(() => this.#submit(o, encode, true));
+  }
+
+  #submit(o: SubmitOptions, encode: ((pass: Pass) => void) | undefined, isJudged: boolean): Point {
+    const { list, commands } = this.#encoded("submit", o, encode, isJudged);
     const { instance: rig, gpu } = this.#opened;
     try {
       const value = rig.call((e) => {
@@ -437,7 +442,7 @@ export class Device extends EventTarget {
   }
 
   /** Checks and encodes a submission. */
-  #encoded(call: string, o: SubmitOptions, encode?: (pass: Pass) => void): { list: number[]; commands: number } {
+  #encoded(call: string, o: SubmitOptions, encode?: (pass: Pass) => void, isJudged = false): { list: number[]; commands: number } {
     const { reads = [], writes = [], after = [], label = "" } = options(call, o);
     if (encode !== undefined) callable(call, "encode", encode);
     const { gpu, instance: rig } = this.#opened;
@@ -466,7 +471,7 @@ export class Device extends EventTarget {
       Promise.resolve(answer).catch(() => undefined);
       throw misuse(call, "Promise", "encode answered a promise; commands are encoded while it runs");
     }
-    return { list: all, commands: gpu.addCommands(encoder, label) };
+    return { list: all, commands: gpu.addCommands(encoder, label, isJudged) };
   }
 
   #giveBack(all: number): Returned {

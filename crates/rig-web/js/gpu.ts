@@ -11,6 +11,7 @@ import { type Arrays, isResizable } from "./arrays.js";
 import { Edges, isWhole, type Place } from "./edge.js";
 import { MapMode, Usage } from "./flags.js";
 import { type Around, Half, type Way } from "./half.js";
+import { Uniforms } from "./uniforms.js";
 import { noWork, run, type Work } from "./work.js";
 
 /** Answers to "what became of it". */
@@ -46,10 +47,13 @@ export class Gpu {
   readonly #woke: () => void;
   readonly #over: () => void;
   readonly #edges: Edges;
+  readonly uniforms: Uniforms;
+  /** The buffers that are there for sure, and that only this library has. */
+  readonly #sure = new WeakSet<GPUBuffer>();
   readonly #buffers = new Map<number, Held>();
   #nextNumber = 1;
   /** Commands of the program that wait for their submission, by number. */
-  readonly #commands = new Map<number, { encoder: GPUCommandEncoder; label: string }>();
+  readonly #commands = new Map<number, { encoder: GPUCommandEncoder; label: string; isJudged: boolean }>();
   /** What is being offered. */
   #work = noWork();
   /** What waits for the end of this microtask. */
@@ -66,7 +70,7 @@ export class Gpu {
   #isStopped = false;
   readonly #fences: GPUBuffer[] = [];
   /** What the next fence waits for besides: whether the commands behind it were found wrong. */
-  #judged: Promise<void>[] = [];
+  #judged: Promise<boolean>[] = [];
   /** Why what was just offered was found wrong. */
   #refused = "";
   /** Why work was found wrong later, each with its first and its last value. */
@@ -86,6 +90,7 @@ export class Gpu {
     };
     this.#around = { device, arrays, woke: this.#woke, failed: () => this.#mapFailed(), left };
     this.#edges = new Edges(device);
+    this.uniforms = new Uniforms(device);
     hearLoss(device, new WeakRef(this));
   }
 
@@ -112,10 +117,16 @@ export class Gpu {
     return this.#buffers.get(number)?.buffer ?? null;
   }
 
+  /** Whether a buffer is there for sure, and only this library has it. */
+  isOwn(buffer: GPUBuffer): boolean {
+    return this.#sure.has(buffer);
+  }
+
   /** Notes that the program has a buffer. */
   lend(number: number): void {
     const held = this.#buffers.get(number);
     if (held) held.lent = true;
+    if (held?.buffer) this.#sure.delete(held.buffer);
     // What the program submits itself comes after what was asked before.
     this.#flush();
   }
@@ -140,10 +151,10 @@ export class Gpu {
     this.#letGo();
   }
 
-  /** Keeps commands for the submission that follows at once. */
-  addCommands(encoder: GPUCommandEncoder, label: string): number {
+  /** Keeps commands for the submission that follows at once; others may take the verdict on them. */
+  addCommands(encoder: GPUCommandEncoder, label: string, isJudged: boolean): number {
     const number = this.#nextNumber++;
-    this.#commands.set(number, { encoder, label });
+    this.#commands.set(number, { encoder, label, isJudged });
     return number;
   }
 
@@ -170,6 +181,7 @@ export class Gpu {
     const held: Held = { ...EMPTY, buffer, verdict: Verdict.Pending };
     const judge = (found: (GPUError | null)[]) => {
       held.verdict = found.some(Boolean) ? Verdict.Refused : Verdict.There;
+      if (held.verdict === Verdict.There && !held.lent) this.#sure.add(buffer);
       this.#woke();
     };
     // A scope that cannot be popped is one of a device that is being lost.
@@ -252,6 +264,7 @@ export class Gpu {
     if (!commands) return;
     this.#work.label = commands.label;
     this.#work.isUrgent = true;
+    this.#work.isSure = commands.isJudged;
     this.#work.steps.push(commands.encoder);
   }
 
@@ -264,7 +277,6 @@ export class Gpu {
     if (!wrong && work.isUrgent) {
       this.#flush();
       work.values = [value, value];
-      work.isSure = false;
       wrong = this.#submit(work);
     } else if (!wrong) {
       this.#keep(work, value);
@@ -291,16 +303,18 @@ export class Gpu {
     kept.values[1] = value;
   }
 
-  /** Takes the verdict of an error scope on the commands of values; value 0 is nobody's. */
-  judge(error: Promise<GPUError | null>, values: Work["values"], label: string | null): void {
+  /** Takes the verdict of an error scope on the commands of values, and answers it; value 0 is nobody's. */
+  judge(error: Promise<GPUError | null>, values: Work["values"], label: string | null): Promise<boolean> {
     const judged = error.then(
       (found) => {
         if (found) this.#reject(values, found.message, label);
+        return !found;
       },
       // A scope that cannot be popped is one of a device that is being lost.
-      () => undefined,
+      () => false,
     );
     this.#judged.push(judged);
+    return judged;
   }
 
   /** Has a fence put behind what this microtask submits. */
@@ -386,7 +400,7 @@ export class Gpu {
     this.#edges.clear();
     then?.();
     const errors = scopes.map(() => device.popErrorScope());
-    for (const error of errors) this.judge(error, wrong ? [0, 0] : values, label);
+    for (const error of errors) void this.judge(error, wrong ? [0, 0] : values, label);
     return wrong;
   }
 
@@ -451,6 +465,7 @@ export class Gpu {
   #letGo(): void {
     for (const fence of this.#fences.splice(0)) fence.destroy();
     this.#edges.end();
+    this.uniforms.end();
   }
 
   #lookIfOver(): void {
@@ -472,7 +487,10 @@ export class Gpu {
       if (isWritten) way.used(offset, length);
       return { buffer: way.buffer, offset, length };
     }
-    this.#work.isUrgent ||= held.wrapped || held.lent || held.verdict !== Verdict.There;
+    if (held.wrapped || held.lent || held.verdict !== Verdict.There) {
+      this.#work.isUrgent = true;
+      this.#work.isSure = false;
+    }
     return { buffer: held.buffer!, offset, length };
   }
 
