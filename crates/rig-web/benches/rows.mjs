@@ -140,8 +140,6 @@ async function uploads({ rig, gpu, device, peers, tell, quick }) {
         return fence(device);
       },
     };
-    // What becomes of a write is told by error scopes alone.
-    if (size <= 64 * KIB) cases.told = () => Promise.all([told(device, () => device.queue.writeBuffer(buffer, 0, data)), fence(device)]);
     if (size >= 16 * MIB) {
       const beside = new Uint8Array(size);
       cases.memory = () => beside.set(data);
@@ -153,7 +151,6 @@ async function uploads({ rig, gpu, device, peers, tell, quick }) {
     const wanted = size === 256 * MIB ? 1 / 2.5 : 1;
     row(`copy of a wrapped array, ${named(size)}`, "copy", "writeBuffer, waited for", "raw", wanted);
     row(`blitFrom, ${named(size)}`, "blit", "writeBuffer, waited for", "raw", wanted);
-    if (cases.told) row(`blitFrom, ${named(size)}`, "blit", "writeBuffer in error scopes, waited for", "told");
     if (cases.memory) row(`once through the memory, ${named(size)}`, "memory", "writeBuffer, waited for", "raw");
     for (const [name] of peersAt(peers, size)) row(`copy of a wrapped array, ${named(size)}`, "copy", name, name, 1 / 3);
     x.free();
@@ -338,13 +335,6 @@ async function settled(device) {
   const timer = setInterval(() => device.queue.submit([]), 4);
   await fence(device);
   clearInterval(timer);
-}
-
-/** Waits for the verdict on what is queued. */
-async function told(device, queue) {
-  for (const filter of ["validation", "out-of-memory"]) device.pushErrorScope(filter);
-  queue();
-  await Promise.all([device.popErrorScope(), device.popErrorScope()]);
 }
 
 /** The peers that take part at a size, by name. */
