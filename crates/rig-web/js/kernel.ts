@@ -91,20 +91,16 @@ export class Kernel {
       return buffer;
     });
     const gpu = this.#gpu;
-    const trials: Trial[] = [];
-    let value = 0;
+    const trial: Trial = { isOne: false, shape: "", places: [], value: 0 };
     try {
       const point = this.#device.submitJudged({ ...named, label: this.#label }, ({ encoder, buffer }) => {
         // The submission says so.
         if (gpu.loss) return;
         const bound = buffers.map((b) => b && bindingOf(buffer(b)));
-        const shape = shapeOf([x!, y, z], bound, uniforms);
-        const isKnown = this.#shapes.has(shape) && bound.every((b) => !b || gpu.isOwn(b.buffer));
-        const trial: Trial = { shape, places: [] };
-        if (!isKnown || !gpu.uniforms.isReady(uniforms)) {
-          for (const scope of SCOPES) gpu.device.pushErrorScope(scope);
-          trials.push(trial);
-        }
+        trial.shape = shapeOf([x!, y, z], bound, uniforms);
+        const isKnown = this.#shapes.has(trial.shape) && bound.every((b) => !b || gpu.isOwn(b.buffer));
+        trial.isOne = !isKnown || !gpu.uniforms.isReady(uniforms);
+        if (trial.isOne) for (const scope of SCOPES) gpu.device.pushErrorScope(scope);
         trial.places = gpu.uniforms.write(uniforms);
         const own = trial.places.values();
         const entries = this.#variables.map(({ binding }, i) => ({ binding, resource: bound[i] ?? own.next().value! }));
@@ -114,27 +110,33 @@ export class Kernel {
         pass.dispatchWorkgroups(x!, y, z);
         pass.end();
       });
-      value = point.value;
+      trial.value = point.value;
       return point;
     } finally {
-      for (const { shape, places } of trials) {
-        const verdicts = SCOPES.map(() => gpu.judge(gpu.device.popErrorScope(), [value, value], this.#label));
-        void Promise.all(verdicts).then((verdicts) => {
-          if (value === 0 || !verdicts.every(Boolean)) return;
-          if (this.#shapes.size === SHAPES_MAX) this.#shapes.clear();
-          this.#shapes.add(shape);
-          gpu.uniforms.found(places);
-        });
-      }
+      if (trial.isOne) void this.#judge(trial);
     }
+  }
+
+  /** Takes the engine's verdict on a trial; what is like one that went well is none. */
+  async #judge({ shape, places, value }: Trial): Promise<void> {
+    const gpu = this.#gpu;
+    const verdicts = SCOPES.map(() => gpu.judge(gpu.device.popErrorScope(), [value, value], this.#label));
+    const isWell = (await Promise.all(verdicts)).every(Boolean);
+    if (value === 0 || !isWell) return;
+    if (this.#shapes.size === SHAPES_MAX) this.#shapes.clear();
+    this.#shapes.add(shape);
+    gpu.uniforms.found(places);
   }
 }
 
-/** A run whose like was not found well yet. */
+/** A run, and whether the engine found none like it well yet. */
 interface Trial {
-  readonly shape: string;
+  isOne: boolean;
+  shape: string;
   /** Of its uniforms. */
-  places: Place[];
+  places: readonly Place[];
+  /** Its value, or 0 where it has none. */
+  value: number;
 }
 
 interface Made {
