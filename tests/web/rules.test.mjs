@@ -23,6 +23,9 @@ test(
       await fails(() => gpu.createBufferNow(size), "Unsupported");
     }
     const shaders = ["fn", "@compute @workgroup_size(1, 1, 100000) fn main() {}", "@fragment fn main() {}"];
+    // One binding twice, of which the engine tells once for the layout and once for what has it.
+    const twice = ["x", "y"].map((name) => `@group(0) @binding(0) var<storage, read> ${name}: array<u32>;`).join("\n");
+    shaders.push(`${twice} @compute @workgroup_size(1) fn main() {}`);
     for (const wgsl of shaders) await fails(() => gpu.kernel(wgsl), "Misuse", "Rejected");
     const kernel = await gpu.kernel("@compute @workgroup_size(1) fn main() {}");
     const encodings = [

@@ -161,8 +161,8 @@ async function compiled(
       buffer: { type: TYPES[space] },
     })),
   });
-  const scope = device.popErrorScope();
   const pipelineLayout = device.createPipelineLayout({ bindGroupLayouts: [layout] });
+  const scope = device.popErrorScope();
   const compute = entryPoint === undefined ? { module } : { module, entryPoint };
   const pipeline = device.createComputePipelineAsync({ label, layout: pipelineLayout, compute });
   const [error, made] = await Promise.all([
