@@ -49,6 +49,24 @@ test("s13_6_shared_memory_is_wrapped_unless_the_engine_says_that_it_is_wasms", a
   equal([own[1], (await x.toArray(Uint8Array))[1], x.state], [2, 2, "live"]);
 });
 
+test("s13_8_shared_memory_is_taken_and_filled_like_any_other", async ({ rig, gpu }) => {
+  const Shared = new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true }).buffer.constructor;
+  const m = rig.memory("shared");
+  for (const device of [rig.host, m, ...(gpu ? [gpu] : [])]) {
+    for (const size of [7, 64, MIB + 4]) {
+      const shared = new Uint8Array(new Shared(size + 8), 8);
+      shared.fill(3);
+      const [x, y] = [await device.createBuffer(size), await device.createBuffer(size)];
+      await x.blitFrom(shared);
+      await rig.copy(rig.wrap(shared), y);
+      shared.fill(0);
+      equal((await x.blitTo(shared)) === shared && shared.every((byte) => byte === 3), true, device.name);
+      equal((await y.toArray(Uint8Array)).every((byte) => byte === 3), true, device.name);
+    }
+  }
+  await m.close();
+});
+
 /** Takes the memory of an array away, in each of the ways that there are. */
 const TAKEN = {
   transferred: [(size) => new Uint8Array(size), (array) => structuredClone(array, { transfer: [array.buffer] })],

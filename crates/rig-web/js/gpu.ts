@@ -253,8 +253,9 @@ export class Gpu {
     if (!bytes) return;
     const isLater = !work.isUrgent && !work.isLarge;
     const isNext = isLater && this.#kept.steps.length === 0;
-    // Engines take no memory whose length may change.
-    const taken = (isLater && !isNext) || isResizable(bytes.buffer) ? bytes.slice() : bytes;
+    // Engines take no memory whose length may change, and the package webgpu ends Node at what is shared.
+    const isOther = isResizable(bytes.buffer) || !(bytes.buffer instanceof ArrayBuffer);
+    const taken = (isLater && !isNext) || isOther ? bytes.slice() : bytes;
     if (isNext) this.#add(() => this.device.queue.writeBuffer(buffer, offset, taken));
     else work.steps.push({ buffer, offset, bytes: taken });
   }
