@@ -538,3 +538,21 @@ test("s13_10_pacing_can_be_switched_off", async ({ copy }) => {
   equal(await turnsOf(m, 60, () => undefined), []);
   await m.close();
 });
+
+test("s13_9_what_elements_of_a_page_refer_to_is_found", async ({ rig, stray }) => {
+  if (!globalThis.document) return;
+  const m = rig.memory("elements", { budget: 16 * MIB });
+  // The last one is a local of the loop still, and one is being made.
+  for (let i = 0; i < 64; i += 1) await mount(m, 16 / (2 + stray));
+  holds(m.stats().peakHeldBytes <= m.budget, "the budget holds");
+  await m.close();
+});
+
+/** Makes an element that has a buffer, shows it, and takes it away. */
+async function mount(device, mib) {
+  const buffer = await device.createBuffer(mib * MIB);
+  const element = document.body.appendChild(document.createElement("div"));
+  element.addEventListener("click", () => buffer.dispose());
+  element.buffer = buffer;
+  element.remove();
+}

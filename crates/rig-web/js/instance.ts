@@ -1,7 +1,7 @@
 // One instance of the wasm half: calls, the tickets of promises, timers and the end of it.
 
 import { Arrays } from "./arrays.js";
-import { Dropped, mayMissTasks, Pressure } from "./collector.js";
+import { Dropped, isFirefoxPage, Pressure } from "./collector.js";
 import { lost, RigError, told, unsupported } from "./error.js";
 import { Gpu } from "./gpu.js";
 import { gpuImports } from "./imports.js";
@@ -112,7 +112,7 @@ export class Instance {
     this.settings = settings;
     this.dropped = new Dropped(() => this.event((e) => e.pump(0)));
     this.#pressure = new Pressure(() => this.event((e) => e.turn_over()));
-    if (mayMissTasks) addEventListener("pageshow", ({ persisted }) => persisted && this.#again());
+    if (isFirefoxPage) addEventListener("pageshow", ({ persisted }) => persisted && this.#again());
   }
 
   /** Makes an instance of a compiled module. */
