@@ -61,6 +61,10 @@ test("s13_13_init_takes_the_wasm_in_every_form", async ({ copy }) => {
   const module = await compiled();
   const { init } = await copy();
   equal((await init({ wasm: module })).host.name, "CPU");
+  const promised = await (await copy("promised")).init({ wasm: Promise.resolve(module) });
+  equal(promised.host.name, "CPU");
+  const other = await fails(async () => (await copy()).init({ wasm: "data:text/plain,none" }), "Unsupported");
+  holds(other.message.includes("what came back from data:text/plain,none is no wasm"), other.message);
   for (const [wasm, text] of [[new Uint8Array([1, 2, 3, 4, 5]), "compile"], [EMPTY, "not of this version"]]) {
     const { message } = await fails(async () => (await copy()).init({ wasm }), "Unsupported");
     holds(message.includes(text), message);

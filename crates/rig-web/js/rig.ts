@@ -48,7 +48,7 @@ export type WasmSource = string | URL | Response | BufferSource | WebAssembly.Mo
 /** Options of {@link init}. The first call's count. */
 export interface InitOptions {
   /** Where the wasm comes from; from beside the module by default. */
-  wasm?: WasmSource | undefined;
+  wasm?: WasmSource | Promise<WasmSource> | undefined;
   /** Whether caches give back what recent use says nobody needs; on by default. */
   managedPool?: boolean | undefined;
   /** Whether reports and statistics say which place of the program made what is live; off by default. */
@@ -138,16 +138,18 @@ function settingsOf(o?: InitOptions): Settings {
   return { managedPool, tracePool, pacing };
 }
 
-async function start(wasm: WasmSource | undefined, settings: Settings): Promise<[Instance, Rig]> {
+async function start(wasm: InitOptions["wasm"], settings: Settings): Promise<[Instance, Rig]> {
   if (wasm !== undefined) compiled = undefined;
-  compiled ??= await compile(wasm ?? new URL("./rig.wasm", import.meta.url));
+  compiled ??= await compile(wasm);
   const instance = await Instance.of(compiled, settings);
   return [instance, new Face(instance)];
 }
 
-async function compile(source: WasmSource): Promise<WebAssembly.Module> {
-  if (source instanceof WebAssembly.Module) return source;
+async function compile(given: InitOptions["wasm"]): Promise<WebAssembly.Module> {
   try {
+    // What is no module of its own, as in a bundle of CommonJS, has no address.
+    const source = (await given) ?? new URL("./rig.wasm", import.meta.url);
+    if (source instanceof WebAssembly.Module) return source;
     return await WebAssembly.compile(await sourceOf(source));
   } catch (e) {
     if (RigError.is(e)) throw e;
@@ -163,8 +165,9 @@ async function sourceOf(source: string | URL | Response | BufferSource): Promise
   const bytes = await loaded(source as string | URL | Response);
   const magic = new Uint8Array(bytes, 0, Math.min(4, bytes.byteLength));
   if (String.fromCharCode(...magic) === "\0asm") return bytes;
-  const why = "what came back is no wasm; with Vite, put rig-web into optimizeDeps.exclude, or give init({ wasm })";
-  throw unsupported("rig", why);
+  const from = (source as Response).url || String(source);
+  const why = "is no wasm; with Vite, put rig-web into optimizeDeps.exclude; else put rig.wasm there, or give init({ wasm })";
+  throw unsupported("rig", `what came back from ${from} ${why}`);
 }
 
 async function loaded(source: string | URL | Response): Promise<ArrayBuffer> {
