@@ -112,6 +112,7 @@ function wrong(call: string, name: string, value: unknown, why: string): Error {
 function shown(value: unknown): string {
   if (typeof value === "string") return JSON.stringify(value);
   if (typeof value === "function") return "a function";
+  if (typeof value === "bigint") return `${value}n`;
   if (typeof value !== "object" || value === null) return String(value);
   try {
     return `a ${(value as { constructor?: { name?: string } }).constructor?.name ?? "object"}`;

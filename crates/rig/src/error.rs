@@ -4,6 +4,7 @@
 //! the call. Errors are cheap to clone and keep no buffer alive (S0.1). Any thread may hold one.
 
 use crate::report::Report;
+use std::fmt;
 use std::sync::Arc;
 
 /// The result of a call of this library.
@@ -41,8 +42,8 @@ pub(crate) type Outcome<T> = std::result::Result<T, Failed>;
 pub enum Error {
     /// There was no room within the budget, or the driver had none, after every round.
     #[error(
-        "out of memory on {device}: {asked_bytes} bytes asked, {held_bytes} of {budget_bytes} \
-         held{}",
+        "out of memory on {device}: {asked_bytes} bytes asked, {held_bytes} {}held{}",
+        OfBudget(*.budget_bytes),
         hint(.report)
     )]
     OutOfMemory {
@@ -368,6 +369,15 @@ pub(crate) fn check_range(
         return Misuse::OutOfRange { end_bytes, len_bytes }.of(call);
     }
     Ok(())
+}
+
+/// What a payer may hold, where it is bounded.
+struct OfBudget(u64);
+
+impl fmt::Display for OfBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == u64::MAX { Ok(()) } else { write!(f, "of {} ", self.0) }
+    }
 }
 
 fn hint(report: &Report) -> &'static str {
