@@ -416,6 +416,11 @@ test(
     const double = await gpu.kernel(DOUBLE);
     await fails(() => double.run({ x: x.view(0, 7) }, [1]), "Misuse", "Rejected");
     await fails(() => double.run({ x: x.view(256, 261).view(0, 7) }, [1]), "Misuse", "Rejected");
+    const { submitted } = gpu;
+    const multiple = gpu.gpu.limits.minStorageBufferOffsetAlignment;
+    const { message } = await fails(() => double.run({ x: x.view(4, 8) }, [1]), "Misuse", "Rejected");
+    equal(message, `misuse of run: x is a view from byte 4 on, which is no multiple of ${multiple}`);
+    equal(gpu.submitted, submitted, "nothing was submitted");
     const seven = await gpu.createBuffer(7);
     for (const whole of [seven, seven.view(0), x, x.view(256), x.view(256).view(0, 263), x.view(0, 8)]) {
       await gpu.wait(double.run({ x: whole }, [1]));

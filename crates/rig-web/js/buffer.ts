@@ -293,8 +293,15 @@ export class Buffer {
     throw unsupported(device.name, `${call}: the page's GPU buffer lacks the usage ${names.join(" and ")}`);
   }
 
-  /** @internal Fails where it ends within a word, unless its memory ends there too (S6.7). */
-  checkWords(call: string, name: string): void {
+  /**
+   * @internal Fails where its device binds nothing, and where it ends within a word, unless its
+   * memory ends there too (S6.7).
+   */
+  checkBinding(call: string, name: string): void {
+    const multiple = this.offset > 0 ? (this.device.gpu?.limits.minStorageBufferOffsetAlignment ?? 1) : 1;
+    if (this.offset % multiple > 0) {
+      throw misuse(call, "Rejected", `${name} is a view from byte ${this.offset} on, which is no multiple of ${multiple}`);
+    }
     if (this.size % 4 === 0 || this.offset + this.size === (this.#made.whole ?? this.size)) return;
     throw misuse(call, "Rejected", `${name} is a view of ${this.size} bytes, which ends within a word of its buffer`);
   }

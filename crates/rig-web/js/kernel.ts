@@ -86,7 +86,7 @@ export class Kernel {
       }
       const buffer = instance("run", variable.name, value, Buffer);
       buffer.checkUsage("run", Usage.STORAGE);
-      buffer.checkWords("run", variable.name);
+      buffer.checkBinding("run", variable.name);
       named[variable.space === "write" ? "writes" : "reads"].push(buffer);
       return buffer;
     });
