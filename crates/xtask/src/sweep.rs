@@ -1,5 +1,5 @@
-//! What only a panic reaches is taken out of a wasm: the lines of the source that panics name, and
-//! the code that writes texts of them.
+//! What only a panic reaches is taken out of a wasm: its texts, the lines of the source that it
+//! names, and the code that writes of them.
 //!
 //! Nobody could read them there. The linker tells what every function and every piece of data
 //! refers to, so what is reached from the exports, other than through a panic, is known exactly.
@@ -108,8 +108,9 @@ impl Linked {
         };
         left.extend(roots.into_iter().filter_map(|root| enter(root, &mut reached)));
         while let Some(part) = left.pop() {
-            for &symbol in self.refers.range(part).map(|(_, symbol)| symbol) {
+            for (&place, &symbol) in self.refers.range(part) {
                 if self.is_line(module, symbol)
+                    || self.is_told(module, place)
                     || std::mem::replace(&mut reached.symbols[symbol], true)
                 {
                     continue;
@@ -132,6 +133,33 @@ impl Linked {
         let Some(Symbol::Data(file)) = file else { return false };
         let file = &module.bytes[file.clone()];
         place.len() == LINE_BYTES && [&b".rs"[..], b".rs\0"].iter().any(|end| file.ends_with(end))
+    }
+
+    /// Whether what is referred to from a place of the code goes to what panics: that is called with
+    /// nothing between but more values.
+    fn is_told(&self, module: &Module<'_>, place: usize) -> bool {
+        let is_code = module.section(CODE).is_some_and(|code| code.content.contains(&place));
+        if !is_code || module.bytes[place - 1] != CONSTANT {
+            return false;
+        }
+        let mut at = place;
+        // What is skipped first is the constant itself.
+        while take(module.bytes, &mut at).is_some() {
+            while module.bytes.get(at) == Some(&ADD) {
+                at += 1;
+            }
+            let operation = module.bytes.get(at).copied().unwrap_or_default();
+            at += 1;
+            if operation == CALL {
+                let called = self.refers.get(&at).map(|called| &self.symbols[*called]);
+                let Some(Symbol::Function(called)) = called else { return false };
+                return instead(module, *called) == Some(TRAP);
+            }
+            if ![CONSTANT, LOCAL].contains(&operation) {
+                return false;
+            }
+        }
+        false
     }
 
     /// Returns the data, with zeros for what was not reached.
@@ -258,6 +286,11 @@ const NAMED: usize = 0x40;
 const TYPE_INDEX: u8 = 6;
 const ADDED: [u8; 7] = [3, 4, 5, 8, 9, 11, 23];
 const LINE_BYTES: usize = 16;
+/// Instructions: `call`, `local.get`, `i32.const`, `i32.add`.
+const CALL: u8 = 0x10;
+const LOCAL: u8 = 0x20;
+const CONSTANT: u8 = 0x41;
+const ADD: u8 = 0x6a;
 /// No variables; `unreachable`; `end`.
 const TRAP: &[u8] = &[0, 0x00, 0x0b];
 /// No variables; `i32.const 0`, which is `Ok`; `end`.
@@ -289,12 +322,12 @@ mod sweeping {
     use crate::sweep::{NOTHING, TRAP, without_panics};
 
     /// An exported function 0 refers to a piece of data "ab" and to a line, and calls function 1,
-    /// which panics, with "ef"; function 1 refers to function 2 and "cd"; "ab" to function 3, which
+    /// which panics, with "ef" and a line; function 1 refers to function 2 and "cd"; "ab" to function 3, which
     /// shows a value.
     fn module() -> Vec<u8> {
         let mut out = b"\0asm\x01\0\0\0".to_vec();
         section(&mut out, EXPORTS, &[1, 1, b'e', 0, 0]);
-        let push = [0x41, 0, 0, 0, 0, 0];
+        let push = [0x41, 0x80, 0x80, 0x80, 0x80, 0];
         let [used, called] = [[&push[..], &[0x1a]].concat(), [0x10, 0, 0, 0, 0, 0, 0x0b].to_vec()];
         let first = [&used, &used, &push[..], &[0x41, 2], &push, &called].concat();
         let mut code = vec![4];
@@ -338,7 +371,7 @@ mod sweeping {
         assert_eq!(read.all_bodies()[1..], [TRAP, TRAP, NOTHING]);
         assert_eq!(read.bodies[0].len(), 35);
         let data = read.section(DATA).expect("data").content.clone();
-        assert_eq!(&made[data][6..], [&b"abab"[..], &[0; 24], b"efef"].concat());
+        assert_eq!(&made[data][6..], [&b"abab"[..], &[0; 28]].concat());
         let customs = read.sections.iter().filter(|section| section.id == CUSTOM);
         assert_eq!(customs.map(|custom| custom.name).collect::<Vec<_>>(), [NAME]);
     }
