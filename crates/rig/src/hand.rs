@@ -215,7 +215,7 @@ fn end<T>(
         tick::serve_soon(owner);
     }
     follow_losses(owner, queued, point.value())?;
-    if begun.is_some() {
+    if begun.is_some() && profile::active() {
         note(owner, job, point, begun);
     }
     Ok(point)
@@ -255,7 +255,9 @@ fn offer<'a, T: Use>(
         while ends.foreign.front().is_some_and(|(value, _)| *value <= reached) {
             ends.foreign.pop_front();
         }
-        ends.foreign.extend(queued.iter().map(|point| (value, *point)));
+        for point in queued {
+            ends.foreign.push_back((value, *point));
+        }
         for release in job.releases {
             release.named();
             ends.releases.push_back((value, Arc::clone(release)));

@@ -304,7 +304,7 @@ fn serve(owner: &Arc<Owner>) {
     }
     let begun = profile::begin();
     drain_one(owner);
-    if begun.is_some() {
+    if begun.is_some() && profile::active() {
         note_drain(owner, begun);
     }
 }
