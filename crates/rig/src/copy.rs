@@ -13,7 +13,6 @@ use crate::driver::{Access, Region, Span};
 use crate::entry;
 use crate::error::{Failed, Misuse, Outcome, Result};
 use crate::files::{read_file, write_file};
-use crate::hand::Touch;
 use crate::life;
 use crate::piece::{End, device_copy, file_to_file, note, staged_through};
 use crate::profile::{self, What};
@@ -177,9 +176,7 @@ async fn direct(by: DeviceId, src: &Buffer, dst: &Buffer) -> Outcome<()> {
     let started = profile::begin();
     let from = span_on(&device, src, Access::Read);
     let to = span_on(&device, dst, Access::Write);
-    let touches =
-        [Touch { at: &src.at, access: Access::Read }, Touch { at: &dst.at, access: Access::Write }];
-    let point = device_copy(&device, from, to, &touches).await?;
+    let point = device_copy(&device, (&src.at, from), (&dst.at, to)).await?;
     wait::finish(&device, point.value(), "copy").await?;
     note(started, What::DirectCopy, by, src.len());
     Ok(())

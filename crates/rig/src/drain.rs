@@ -81,7 +81,9 @@ pub(crate) fn drain(owner: &Arc<Owner>, after: &mut After) {
     }
     if !owner.leftovers.is_empty() {
         let (left, submitted) = take_used(&owner.leftovers, owner.track);
-        owner.ends.lock().releases.extend(left.map(|left| (submitted, left as _)));
+        let mut ends = owner.ends.lock();
+        left.for_each(|left| ends.releases.push_back((submitted, left as _)));
+        drop(ends);
         owner.note_due();
     }
     // ORDERING: pairs with `note_due`: what was put there before is found by what follows.

@@ -4,6 +4,7 @@
 //! the host. Claims are held only while bytes move. Any thread may copy.
 
 use crate::access::{Claim, Side as Claimed, Sides, claim_host, own_bytes, part_bytes};
+use crate::allocation::Ref;
 use crate::allocation::owner::Owner;
 use crate::buffer::Buffer;
 use crate::bytes::HostBytes;
@@ -149,23 +150,16 @@ async fn leg_written(src: &End<'_>, dst: &Buffer, offset: u64, len: u64) -> Outc
     Ok(point)
 }
 
-async fn leg_in(
-    device: &Arc<Owner>,
-    half: &Half,
-    dst: &Buffer,
+/// The device moves a piece from a half into a buffer.
+fn leg_in<'a>(
+    device: &'a Arc<Owner>,
+    half: &'a Half,
+    dst: &'a Buffer,
     offset: u64,
     len: u64,
-) -> Outcome<Point> {
-    let started = profile::begin();
+) -> impl Future<Output = Outcome<Point>> {
     let from = half.span(len, Access::Read);
-    let to = part_of(dst, offset, len, Access::Write);
-    let touches = [
-        Touch { at: &half.at, access: Access::Read },
-        Touch { at: &dst.at, access: Access::Write },
-    ];
-    let point = device_copy(device, from, to, &touches).await?;
-    note(started, What::Leg, device.id, len);
-    Ok(point)
+    leg(device, (&half.at, from), (&dst.at, part_of(dst, offset, len, Access::Write)))
 }
 
 /// Returns part of a buffer as its memory's own device names it.
@@ -215,17 +209,11 @@ async fn leg_out(
     len_max: u64,
 ) -> Outcome<Leg> {
     let half = take_half(device, lane, device.id).await?;
-    let started = profile::begin();
     let len_max = len_max.min(half.len()).min(staging::piece_bytes(device));
     let len = len_max.min(src.len() - offset);
     let from = part_of(src, offset, len, Access::Read);
     let to = half.span(len, Access::Write);
-    let touches = [
-        Touch { at: &src.at, access: Access::Read },
-        Touch { at: &half.at, access: Access::Write },
-    ];
-    let point = device_copy(device, from, to, &touches).await?;
-    note(started, What::Leg, device.id, len);
+    let point = leg(device, (&src.at, from), (&half.at, to)).await?;
     Ok(Leg { half, offset, len, point })
 }
 
@@ -237,7 +225,10 @@ pub(crate) async fn staged_through(src: &Buffer, dst: &Buffer) -> Outcome<()> {
     while offset < src.len() {
         let leg = leg_out(from, src, &mut out, offset, staging::piece_bytes(to)).await?;
         let point = match leg.half.span_on(to, leg.len, Access::Read)? {
-            Some((span, _map)) => through_half(to, &leg, span, dst).await?,
+            Some((span, _map)) => {
+                let target = part_of(dst, leg.offset, leg.len, Access::Write);
+                self::leg(to, (&leg.half.at, span), (&dst.at, target)).await?
+            }
             // Between halves of two kinds the host moves the piece (S7.7).
             None => between_halves(from, to, &leg, dst, &mut inward).await?,
         };
@@ -248,18 +239,6 @@ pub(crate) async fn staged_through(src: &Buffer, dst: &Buffer) -> Outcome<()> {
         Some(point) => wait::finish(to, point.value(), "copy").await,
         None => Ok(()),
     }
-}
-
-async fn through_half(to: &Arc<Owner>, leg: &Leg, span: Span, dst: &Buffer) -> Outcome<Point> {
-    let started = profile::begin();
-    let target = part_of(dst, leg.offset, leg.len, Access::Write);
-    let touches = [
-        Touch { at: &leg.half.at, access: Access::Read },
-        Touch { at: &dst.at, access: Access::Write },
-    ];
-    let point = device_copy(to, span, target, &touches).await?;
-    note(started, What::Leg, to.id, leg.len);
-    Ok(point)
 }
 
 /// The host moves a piece from the half of one device to those of another.
@@ -302,14 +281,26 @@ pub(crate) async fn file_to_file(src: &Buffer, dst: &Buffer) -> Outcome<()> {
     Ok(())
 }
 
-/// Hands one copy over to a device.
+/// A device moves one piece of a copy.
+pub(crate) async fn leg(
+    device: &Arc<Owner>,
+    from: (&Ref, Span),
+    to: (&Ref, Span),
+) -> Outcome<Point> {
+    let started = profile::begin();
+    let point = device_copy(device, from, to).await?;
+    note(started, What::Leg, device.id, from.1.len);
+    Ok(point)
+}
+
+/// Hands one copy over to a device: of which memory, and where that finds the bytes.
 pub(crate) async fn device_copy(
     device: &Arc<Owner>,
-    from: Span,
-    to: Span,
-    touches: &[Touch<'_>],
+    (src, from): (&Ref, Span),
+    (dst, to): (&Ref, Span),
 ) -> Outcome<Point> {
-    handed(device, Op::Copy { src: 0, dst: 1 }, &[from, to], touches).await
+    let touches = [Touch { at: src, access: from.access }, Touch { at: dst, access: to.access }];
+    handed(device, Op::Copy { src: 0, dst: 1 }, &[from, to], &touches).await
 }
 
 /// Hands one part over to a device's copy queue.

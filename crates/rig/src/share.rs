@@ -13,8 +13,7 @@ use crate::bytes::HostBytes;
 use crate::driver::{Access, Span};
 use crate::error::Outcome;
 use crate::global::Global;
-use crate::hand::Touch;
-use crate::piece::{End, device_copy, is_taken, note, part_of, staged_in, staged_out, take_half};
+use crate::piece::{End, is_taken, leg, note, part_of, staged_in, staged_out, take_half};
 use crate::profile::{self, What};
 use crate::staging::{self, Half, Lane};
 use crate::sync::plain::Mutex;
@@ -121,16 +120,11 @@ impl Part {
 
     /// The device moves the bytes, out of the buffer for a read of that; waits for it.
     async fn device_moves(&self, buffer: &Buffer, access: Access) -> Outcome<()> {
-        let started = profile::begin();
         let device = &buffer.at.owner;
-        let (own, part) = (part_of(buffer, 0, self.len, access), self.span(other(access)));
-        let touches = [
-            Touch { at: &buffer.at, access },
-            Touch { at: &self.shared.half.at, access: other(access) },
-        ];
+        let own = (&buffer.at, part_of(buffer, 0, self.len, access));
+        let part = (&self.shared.half.at, self.span(other(access)));
         let (from, to) = if access == Access::Read { (own, part) } else { (part, own) };
-        let point = device_copy(device, from, to, &touches).await?;
-        note(started, What::Leg, device.id, self.len);
+        let point = leg(device, from, to).await?;
         wait::finish(device, point.value(), "copy").await
     }
 }
