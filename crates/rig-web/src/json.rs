@@ -25,7 +25,10 @@ pub(crate) fn quote(out: &mut String, text: &str) {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
             '\n' => out.push_str("\\n"),
-            c if c < ' ' => out.push_str(&format!("\\u{:04x}", c as u32)),
+            c if c < ' ' => {
+                out.push_str(if c < '\u{10}' { "\\u000" } else { "\\u001" });
+                out.extend(char::from_digit(u32::from(c) % 16, 16));
+            }
             c => out.push(c),
         }
     }

@@ -119,8 +119,7 @@ pub(crate) fn site() -> String {
 
 fn taken(of: fn(&mut Named) -> &mut Vec<u8>) -> String {
     let bytes = NAMED.with_borrow_mut(|named| std::mem::take(of(named)));
-    // Most buffers have neither a label nor a call site.
-    if bytes.is_empty() { String::new() } else { String::from_utf8(bytes).unwrap_or_default() }
+    page::written(bytes)
 }
 
 pub(crate) fn list() -> Vec<f64> {

@@ -68,7 +68,13 @@ pub(crate) fn text(gpu: u32, about: About, at: f64) -> String {
     }
     // SAFETY: the page writes as many bytes as it just said the text has.
     unsafe { gpu_text_into(bytes.as_mut_ptr()) };
-    String::from_utf8(bytes).unwrap_or_default()
+    written(bytes)
+}
+
+/// Makes a text of bytes that the page wrote as one.
+pub(crate) fn written(bytes: Vec<u8>) -> String {
+    // SAFETY: the page's encoder of texts writes UTF-8, and zeros were there before.
+    unsafe { String::from_utf8_unchecked(bytes) }
 }
 
 /// Returns the time since some moment, in nanoseconds.
