@@ -3,6 +3,7 @@
 //! It serializes what the library's reports hold: structs, lists, integers, texts and flags.
 //! Infinity is written as `1e999`, which JSON reads as just that.
 
+use rig::embed;
 use serde::ser::{
     Error as _, Impossible, Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeTuple,
     Serializer,
@@ -19,20 +20,7 @@ pub(crate) fn of(data: &impl Serialize) -> String {
 
 /// Appends a text in quotes.
 pub(crate) fn quote(out: &mut String, text: &str) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            c if c < ' ' => {
-                out.push_str(if c < '\u{10}' { "\\u000" } else { "\\u001" });
-                out.extend(char::from_digit(u32::from(c) % 16, 16));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
+    let _ = write!(out, "{}", embed::quoted(text));
 }
 
 /// Appends an integer, or infinity.
@@ -337,12 +325,14 @@ impl SerializeStruct for Inside<'_> {
     }
 }
 
-/// Returns a name of Rust's as JavaScript has it: `live_bytes` as `liveBytes`.
+/// Returns a plain name of Rust's as JavaScript has it: `live_bytes` as `liveBytes`.
 pub(crate) fn camel(name: &str) -> String {
-    let mut starts = false;
-    let letters = name.chars().filter_map(|c| {
-        let before = std::mem::replace(&mut starts, c == '_');
-        (c != '_').then_some(if before { c.to_ascii_uppercase() } else { c })
-    });
-    letters.collect()
+    let (mut camel, mut starts) = (String::new(), false);
+    for byte in name.bytes() {
+        if byte != b'_' {
+            camel.push(char::from(if starts { byte.to_ascii_uppercase() } else { byte }));
+        }
+        starts = byte == b'_';
+    }
+    camel
 }
