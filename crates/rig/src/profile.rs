@@ -300,8 +300,8 @@ const SINK: &str = "a profile sink";
 const EVENTS_MAX: usize = 1 << 20;
 
 static PROFILES: Registry = Registry::new();
-/// How many profiles run, in any registry. Only a hint, which decides whether an event is made; apart
-/// from the registry, so that a program in which none can start has no code for events.
+/// How many profiles run, in any registry. Only a hint, which decides whether an event is made;
+/// apart from the registry, so that a program in which none can start has no code for events.
 static PROFILED: AtomicU32 = AtomicU32::new(0);
 
 #[cfg(all(test, not(rig_loom)))]

@@ -135,8 +135,8 @@ impl Linked {
         place.len() == LINE_BYTES && [&b".rs"[..], b".rs\0"].iter().any(|end| file.ends_with(end))
     }
 
-    /// Whether what is referred to from a place of the code goes to what panics: that is called with
-    /// nothing between but more values.
+    /// Whether what is referred to from a place of the code goes to what panics: that is called
+    /// with nothing between but more values.
     fn is_told(&self, module: &Module<'_>, place: usize) -> bool {
         let is_code = module.section(CODE).is_some_and(|code| code.content.contains(&place));
         if !is_code || module.bytes[place - 1] != CONSTANT {
@@ -322,8 +322,8 @@ mod sweeping {
     use crate::sweep::{NOTHING, TRAP, without_panics};
 
     /// An exported function 0 refers to a piece of data "ab" and to a line, and calls function 1,
-    /// which panics, with "ef" and a line; function 1 refers to function 2 and "cd"; "ab" to function 3, which
-    /// shows a value.
+    /// which panics, with "ef" and a line. Function 1 refers to function 2 and "cd"; "ab" to
+    /// function 3, which shows a value.
     fn module() -> Vec<u8> {
         let mut out = b"\0asm\x01\0\0\0".to_vec();
         section(&mut out, EXPORTS, &[1, 1, b'e', 0, 0]);
