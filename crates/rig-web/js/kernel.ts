@@ -171,7 +171,10 @@ async function compiled(
   ]);
   if (error ?? !("getBindGroupLayout" in made)) {
     const why = error?.message ?? (made as Error).message;
-    throw misuse("kernel", "Rejected", `the driver rejected the code: ${why}`);
+    // In Firefox only this says what is wrong, and where.
+    const told = await module.getCompilationInfo().then(({ messages }) => messages, () => []);
+    const more = told.map(({ message }) => (why.includes(message) ? "" : message));
+    throw misuse("kernel", "Rejected", `the driver rejected the code: ${why}${more.join("")}`);
   }
   return { pipeline: made as GPUComputePipeline, layout };
 }
