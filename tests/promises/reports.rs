@@ -4,8 +4,8 @@
 use crate::bench::{buffer_of, bytes_of, finish, own_halves, pattern};
 use rig::driver::Addressed;
 use rig::{
-    Buffer, DeviceStats, Error, Event, Kept, LabelTotal, Profile, Report, Result, Trace, What,
-    copy, host,
+    Buffer, DeviceStats, Error, Event, Hold, Kept, LabelTotal, Profile, Report, Result, Trace,
+    What, copy, host, run,
 };
 use rig_support::{Answer, Call, Known, Opened, Script, drain};
 use std::sync::{Arc, Mutex};
@@ -324,6 +324,25 @@ fn s11_7_a_profile_records_what_devices_and_rig_did() {
     );
     let moves = trace.events().iter().filter(|event| event.what == What::HostMove);
     assert!(moves.filter(|event| event.bytes == half).count() >= 4);
+}
+
+#[test]
+fn s11_7_a_submission_is_shown_under_its_label() {
+    let d = Script::new("s11.7 label").open();
+    let x = d.create_buffer(64).unwrap();
+    let profile = Profile::start();
+    let fixed = d.prepare().label("fixed").fill(&x, 1).build().unwrap();
+    fixed.submit(&[], &[]).unwrap();
+    fixed.submit_holding(&[], &[], &[&Hold::keep(())]).unwrap();
+    d.prepare().label("run").fill(run(0), 1).build().unwrap().submit(&[&x], &[]).unwrap();
+    d.prepare().build().unwrap().submit(&[], &[]).unwrap();
+    let trace = profile.stop();
+    let submissions =
+        events_of(&trace, &d).into_iter().filter(|event| event.what == What::Submission);
+    let labels: Vec<_> = submissions.map(|event| &*event.label).collect();
+    assert_eq!(labels, ["fixed", "fixed", "run", ""]);
+    let shown = trace.chrome_json();
+    assert_eq!(shown.matches("\"name\":\"fixed\"").count(), 2);
 }
 
 #[test]

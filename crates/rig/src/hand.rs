@@ -39,6 +39,8 @@ pub(crate) struct Job<'a, T> {
     pub(crate) waits: &'a [Point],
     /// What is released once the value is done.
     pub(crate) releases: &'a [Arc<dyn Release>],
+    /// How profiles show it.
+    pub(crate) label: Option<&'a Arc<str>>,
 }
 
 /// What is special about the memory that work uses, which never changes.
@@ -74,9 +76,10 @@ fn one_of(mut all: impl Iterator<Item = DeviceId>) -> Option<DeviceId> {
 }
 
 impl<'a, T: Use> Job<'a, T> {
-    /// Makes a job that follows no further points and releases nothing.
+    /// Makes a job without a label that follows no further points and releases nothing.
     pub(crate) fn of(call: &'static str, work: Work<'a>, touches: &'a [T]) -> Self {
-        Self { call, work, touches, special: Special::of(touches), waits: &[], releases: &[] }
+        let special = Special::of(touches);
+        Self { call, work, touches, special, waits: &[], releases: &[], label: None }
     }
 }
 
@@ -434,7 +437,8 @@ impl<T: Use> Drop for Held<'_, T> {
 
 fn note<T>(owner: &Owner, job: &Job<'_, T>, point: Point, begun: Option<u64>) {
     let (value, bytes) = (Some(point.value()), job.work.spans.iter().map(|span| span.len).sum());
-    profile::end(begun, What::Submission, owner.id, |event| Event { value, bytes, ..event });
+    let label = job.label.cloned().unwrap_or_default();
+    profile::end(begun, What::Submission, owner.id, |event| Event { value, bytes, label, ..event });
     for part in job.work.parts {
         let (what, queue) = (What::Part(name_of(&part.op)), Some(part.queue as u64));
         profile::end(begun, what, owner.id, |event| Event { value, queue, ..event });

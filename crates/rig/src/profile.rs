@@ -23,13 +23,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// use rig::{Profile, What};
 ///
 /// let device = rig::memory::open("profile example")?;
-/// let x = device.buffer(4).label("x").create()?;
+/// let x = device.create_buffer(4)?;
 /// let profile = Profile::start();
 /// device.prepare().label("clear").fill(&x, 0).build()?.submit(&[], &[])?;
 /// let trace = profile.stop();
 ///
 /// let mut mine = trace.events().iter().filter(|event| event.device == device.id());
-/// assert!(mine.any(|event| event.what == What::Submission && event.value == Some(1)));
+/// let first = mine.find(|event| event.what == What::Submission).expect("what was submitted");
+/// assert_eq!((first.value, &*first.label), (Some(1), "clear"));
 /// let json = trace.chrome_json(); // For chrome://tracing and Perfetto.
 /// assert!(json.contains("traceEvents"));
 /// # Ok(())
@@ -136,9 +137,9 @@ pub struct Event {
     pub queue: Option<u64>,
     /// The value, if it has one.
     pub value: Option<u64>,
-    /// The bytes moved, waited for or returned.
+    /// The bytes moved, named by what was submitted, or returned.
     pub bytes: u64,
-    /// The label of what was submitted or allocated; empty if there is none.
+    /// The label of what was submitted; empty if there is none.
     pub label: Arc<str>,
 }
 
@@ -164,11 +165,11 @@ pub enum What {
     Submission,
     /// A part of one: "launch", "copy", "fill".
     Part(&'static str),
-    /// A device moved a copy's bytes directly, or filled them.
+    /// A device moved a copy's bytes directly.
     DirectCopy,
     /// A device moved one piece of a staged copy.
     Leg,
-    /// The host moved one piece of a staged copy, or a whole copy.
+    /// The host moved one piece of a staged copy.
     HostMove,
     /// Somebody waited for a value.
     Wait,

@@ -63,7 +63,8 @@ impl Prepared {
         }
         let (spans, touches) = (self.spans(run), self.touches(run));
         let work = self.work(&spans);
-        let job = Job { waits, releases: &releases, ..Job::of(CALL, work, &touches) };
+        let (releases, label) = (&releases, inner.label.as_ref());
+        let job = Job { waits, releases, label, ..Job::of(CALL, work, &touches) };
         Ok(hand_over(&inner.owner, &job).await?)
     }
 
@@ -93,7 +94,8 @@ impl Prepared {
         releases: &'a [Arc<dyn Release>],
     ) -> Job<'a, Fixed> {
         let (work, touches) = (self.work(&self.inner.spans), &self.inner.fixed);
-        Job { call: CALL, work, touches, special: self.inner.special, waits, releases }
+        let (special, label) = (self.inner.special, self.inner.label.as_ref());
+        Job { call: CALL, work, touches, special, waits, releases, label }
     }
 
     fn work<'a>(&'a self, spans: &'a [Span]) -> Work<'a> {
