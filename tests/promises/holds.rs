@@ -63,6 +63,20 @@ fn s8_9_a_hold_is_released_after_each_of_its_submissions() {
 }
 
 #[test]
+fn s8_9_a_hold_named_after_its_release_keeps_nothing() {
+    let (d, empty) = open("s8.9 named later");
+    let (hold, count) = counted();
+    for _ in 0..2 {
+        empty.submit_holding(&[], &[], &[&hold]).unwrap();
+        d.control.run_all();
+        drain(&d);
+        soon("the release", || times(&count) == 1);
+    }
+    drop(hold);
+    assert_eq!(times(&count), 1);
+}
+
+#[test]
 fn s8_9_a_hold_is_released_when_its_device_settled() {
     let d = Script::new("s8.9 settled").stops(Answer::WhenTold).open();
     let (hold, count) = counted();

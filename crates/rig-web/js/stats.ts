@@ -56,7 +56,7 @@ export interface Counters extends Held {
   readonly kindCounts: readonly [number, number, number, number];
   /** Nanoseconds in drivers, to allocate and to free. */
   readonly driverNs: number;
-  /** Nanoseconds in rig's own work on allocations. */
+  /** Nanoseconds in drivers and in rounds of reclaim. */
   readonly totalNs: number;
 }
 /** The statistics of one device, with what is live on it: plain data. */

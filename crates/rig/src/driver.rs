@@ -31,18 +31,18 @@
 //! | `alloc` | zeroed pages | the same | refused: `FileIo` opens | `create_buffer` in an out-of-memory scope | `cuMemAlloc`, `cuMemHostAlloc` | `createBuffer`, pending until its scope answers | counted pages, knobs |
 //! | `poll_alloc` | never pending | the same | the same | natively never | never | the scope's promise | a knob |
 //! | `free` | unmaps | the same | closes the file | drops the buffer | `cuMemFree` | `destroy()` | counted, fails on a double |
-//! | `bytes` | the pages | the pages | none | none, or while mapped | Pinned only | none | a knob |
-//! | `poll_transfer` | unused | at once | unused | a buffer a way, in an out-of-memory scope | at once | a buffer a way, pending | a knob |
-//! | `begin_access`, `poll_access`, `end_access` | at once | at once | unused | `map_async`, `unmap` | at once | unused | a knob |
-//! | `import_host` | unused | unused | none | external host memory | `cuMemHostRegister` | none | a knob |
+//! | `bytes` | the pages | the pages | none | none | Pinned only | none | a knob |
+//! | `poll_transfer` | unused | at once | unused | a buffer a way, in an out-of-memory scope | at once | at once: a buffer a way comes with its first use | a knob |
+//! | `begin_access`, `poll_access`, `end_access` | at once | at once | unused | `map_async`, `unmap` | at once | `mapAsync`, `unmap`, of halves alone | a knob |
+//! | `import_host` | unused | the bytes as they are | none | external host memory | `cuMemHostRegister` | none | a knob |
 //! | `import_peer` | none | none | none | none | peer access | none | a knob |
 //! | `file` | none | none | itself | none | none | none | none |
-//! | `load` | rejected | a function | rejected | a shader module | a module, bytes in device memory | a shader module, pending | a function, bytes by knob |
-//! | `prepare` | unused | nothing | unused | pipelines, bind layouts | a graph or nothing | bind layouts | nothing |
-//! | `lacks` | nothing | nothing | nothing | a usage | nothing | a usage | nothing |
+//! | `load` | rejected | a function | rejected | a shader module | a module, bytes in device memory | rejected: the page's half compiles | a function, bytes by knob |
+//! | `prepare` | unused | nothing | unused | nothing | a graph or nothing | nothing | nothing |
+//! | `lacks` | nothing | nothing | nothing | a usage | nothing | nothing: the page's half looks | nothing |
 //! | `room` | now | now | now | now | the stream's depth | now | a knob |
 //! | `hand_over` | unused | runs the work | unused | encodes, then `queue.submit`, or into the batch | launches on the stream | encodes, `queue.submit` | queues it |
-//! | `commit` | unused | nothing | unused | `queue.submit` of the batch | nothing | fence copy, `mapAsync` | a log line |
+//! | `commit` | unused | nothing | unused | `queue.submit` of the batch | nothing | nothing: a microtask ends with a fence | a log line |
 //! | `reached` | 0 | last handed over | 0 | last poll's index | the pinned word, then health | last mapped fence | what ran |
 //! | `wake_at` | unused | at once | unused | kept for `service` | kept for `service` | kept for the fence's promise | kept for the next run |
 //! | `block` | unused | returns | unused | `poll(Wait)` on an index | `cuEventSynchronize` or a spin with sleeps | never called | runs the next work |
@@ -74,7 +74,7 @@ pub trait Driver: MaybeSend + MaybeSync + Any {
     /// Returns the facts, which are fixed from the start.
     fn facts(&self) -> Facts;
 
-    /// Allocates a region of `ask.bytes` bytes, a multiple of the grain and at least 1.
+    /// Allocates a region of `ask.len_bytes` bytes, a multiple of the grain and at least 1.
     fn alloc(&self, ask: Ask) -> Alloc;
 
     /// Answers a pending allocation: [`Alloc::Ready`] with the same region, refused, or a fault.

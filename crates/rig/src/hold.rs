@@ -9,7 +9,8 @@ use crate::sync::{AtomicU32, BoxOnce, MaybeSend, Mutex, Ordering};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-/// Keeps a value until each submission that names it is done, or its device settled.
+/// Keeps a value until each submission that names it is done, or its device settled. Named after
+/// that, it keeps nothing: work that comes later takes a hold of its own.
 ///
 /// # Examples
 ///

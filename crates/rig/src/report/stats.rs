@@ -63,7 +63,8 @@ pub struct DeviceStats {
     pub kind_counts: [u64; 4],
     /// Nanoseconds in the driver's allocations and frees, failed ones too.
     pub driver_ns: u64,
-    /// Nanoseconds in create, drain and trim, failed ones too, nested ones once.
+    /// Nanoseconds in drivers and in rounds of reclaim, failed ones too, nested ones once. What the
+    /// cache serves at the first try is not timed.
     pub total_ns: u64,
 }
 
@@ -259,7 +260,7 @@ impl Counters {
         self.0.driver_ns = self.0.driver_ns.saturating_add(ns);
     }
 
-    /// Adds time in create, drain or trim; of nested ones only the outermost adds its time.
+    /// Adds time in the driver or in rounds; of nested ones only the outermost adds its time.
     pub(crate) fn spent(&mut self, ns: u64) {
         self.0.total_ns = self.0.total_ns.saturating_add(ns);
     }
