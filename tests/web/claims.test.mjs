@@ -134,6 +134,15 @@ test("s13_7_nothing_is_left_of_the_bytes_of_an_export_that_was_disposed", async 
   equal((await x.toArray(Uint8Array))[65_535], 5, "the buffer goes on");
 });
 
+test("s13_7_views_of_wrapped_memory_stay_as_the_memory_does", async ({ rig }) => {
+  const own = new Uint8Array([1, 2, 3]);
+  const x = rig.wrap(own);
+  const kept = await x.read((bytes) => bytes);
+  const out = await x.export();
+  out.dispose();
+  equal([kept.length, out.bytes.length, own.length, kept.buffer === own.buffer], [3, 3, 3, true]);
+});
+
 test("s5_1_an_export_beside_what_conflicts_is_busy_and_beside_a_reader_is_not", async ({ rig }) => {
   const x = await rig.host.createBuffer(8);
   let inside;

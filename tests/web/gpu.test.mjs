@@ -384,6 +384,46 @@ test(
 );
 
 test(
+  "s10_12_work_with_a_buffer_that_the_engine_refused_later_is_found_wrong_and_its_bytes_go_with_its_last_handle",
+  async ({ adopted }) => {
+    const { gpu, device } = await adopted();
+    const { createBuffer } = device;
+    const refusing = (descriptor) => createBuffer.call(device, { ...descriptor, size: 2 ** 50 });
+    device.createBuffer = (descriptor) => (descriptor.size === 1152 ? refusing : createBuffer.bind(device))(descriptor);
+    await fails(() => gpu.createBuffer(1027), "OutOfMemory");
+    equal(gpu.held, 0, "who waits is told at once");
+    const [x, y] = [gpu.createBufferNow(1027), gpu.createBufferNow(64)];
+    const view = x.view(0, 64);
+    gpu.submit({ writes: [view] });
+    const calls = [x.toArray(Uint8Array), x.blitFrom(new Uint8Array(4)), x.fill(1), y.fill(5)];
+    const told = await Promise.allSettled(calls);
+    equal(told.map(({ reason }) => reason?.what), ["Rejected", "Rejected", "Rejected", undefined]);
+    equal([gpu.held, x.state], [1152 + 512, "live"]);
+    x.dispose();
+    equal(gpu.held, 1152 + 512, "a view is left");
+    view.dispose();
+    await until(() => gpu.held === 512, "its bytes left the books");
+    equal([gpu.cached, (await y.toArray(Uint8Array))[63]], [0, 5]);
+    await gpu.close();
+    device.destroy();
+  },
+  needs,
+);
+
+test(
+  "s1_2_an_adopted_gpu_gets_a_name_that_no_device_has",
+  async ({ copy, gpuDevice }) => {
+    const rig = await (await copy()).init();
+    const [one, other] = [rig.memory("gpu 3"), rig.memory("gpu 4")];
+    const gpu = rig.adopt(await gpuDevice());
+    equal([new Set([one, other, gpu].map(({ name }) => name)).size, rig.devices.length], [3, 4]);
+    for (const device of [one, other, gpu]) await device.close();
+    gpu.gpu.destroy();
+  },
+  needs,
+);
+
+test(
   "s13_3_an_encoding_error_that_nobody_awaits_is_logged_once_a_label",
   async ({ open }) => {
     const gpu = await open(MIB);
@@ -401,6 +441,9 @@ test(
       const told = new Promise((resolve) => gpu.addEventListener("error", resolve, { once: true }));
       wrong("third", 4);
       equal([(await told).detail.what, logged.length], ["Rejected", 2]);
+      for (let i = 0; i < 110; i += 1) wrong(`label ${i}`, 4);
+      await until(() => gpu.reached === gpu.submitted, "all is reached");
+      equal(logged.length, 100, "at most");
     } finally {
       console.error = log;
     }
@@ -465,6 +508,8 @@ test(
       "@ group ( 0 , ) @ binding ( 0x0 )\n  var < storage , read_write, > x : array<f32,>;",
       "@binding(0u) @group(0i) var<storage,read_write>x:array<f32>;",
       "/* @group(1) */ @group(0) // x\n @binding(0) var<storage, read_write> x: array< f32 , (4 + 4) * 2 >;",
+      "/* from https://example.org/a */ @group(0) @binding(0) var<storage, read_write> x: array<f32>; /* x */",
+      "// /* x\n@group(0) @binding(0) var<storage, read_write> x: array<f32>; // */",
     ];
     for (const declaration of declarations) {
       await x.blitFrom(new Float32Array(16).fill(3));

@@ -171,16 +171,32 @@ test(
     const { rig, trap } = await trapping(world);
     const own = await rig.open("own");
     const { device } = await world.adopted();
+    const left = new Set();
+    const { createBuffer } = device;
+    device.createBuffer = (descriptor) => {
+      const made = createBuffer.call(device, descriptor);
+      made.destroy = () => {
+        left.delete(made);
+        GPUBuffer.prototype.destroy.call(made);
+      };
+      left.add(made);
+      return made;
+    };
     const theirs = rig.adopt(device, { name: "theirs" });
     const [x, lent] = [await theirs.createBuffer(64), await theirs.createBuffer(64)];
     const { buffer } = lent.lend();
+    await x.fill(3, { offset: 1 });
     const pending = x.toArray(Uint8Array).catch((e) => e.code);
+    // Its fence is on the way.
+    await null;
     trap.now = "import";
     await fails(() => own.createBuffer(8), "Lost");
     equal(await pending, "Lost");
     equal([(await own.lost).code, (await own.gpu.lost).reason], ["Lost", "destroyed"]);
     const alive = await Promise.race([device.lost.then(() => false), turn().then(() => true)]);
     equal(alive, true, "what the page brought goes on");
+    await until(() => left.size === 1, "all but what the page was lent is destroyed");
+    equal(left.has(buffer), true);
     device.queue.writeBuffer(buffer, 0, new Uint8Array(64));
     device.pushErrorScope("validation");
     const encoder = device.createCommandEncoder();

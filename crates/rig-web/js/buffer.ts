@@ -127,7 +127,8 @@ export class Buffer {
 
   /**
    * Waits for the last write, and gives `f` the bytes in place for its synchronous run. The view
-   * has length 0 afterwards. Memory that the host does not address is `Unsupported`.
+   * has length 0 afterwards, but of memory that is wrapped or exported. Memory that the host does
+   * not address is `Unsupported`.
    */
   read<R>(f: (bytes: Uint8Array) => R, o?: Wait): Promise<R> {
     return this.#access("read", 0, f, o);

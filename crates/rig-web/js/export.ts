@@ -16,8 +16,9 @@ export class Export {
   readonly #array: number;
   #kept: number;
   /**
-   * The bytes themselves, in place, to read and to write. Length 0 once the export is disposed;
-   * views made of `bytes.buffer` end then too, so keep the export as long as they are used.
+   * The bytes themselves, in place, to read and to write. Length 0 once the export is disposed, but
+   * of wrapped memory; views made of `bytes.buffer` end then too, so keep the export as long as they
+   * are used.
    */
   readonly bytes: Uint8Array;
   /** How many bytes there are. */

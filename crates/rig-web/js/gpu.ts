@@ -146,6 +146,7 @@ export class Gpu {
   /** Lets everything go, after the end of the instance: what the program brought or has stays. */
   abandon(why: string): void {
     this.loss ||= why;
+    this.#isStopped = true;
     if (this.#own) this.device.destroy();
     for (const [number, held] of this.#buffers) if (!held.lent) this.free(number);
     this.#letGo();

@@ -181,7 +181,7 @@ async function compiled(
 
 /** Finds the variables of group 0 that a source declares. */
 function variablesOf(wgsl: string): Variable[] {
-  const code = wgsl.replace(/\/\/.*$/gm, "").replace(/\/\*[\s\S]*?\*\//g, "");
+  const code = wgsl.replace(/\/\/.*|\/\*[^]*?\*\//g, " ");
   const found: Variable[] = [];
   const declarations = /((?:@\s*\w+\s*\([^;{}]*?\)\s*)+)var\s*(?:<([^>]*)>)?\s*([^\s:]+)\s*:\s*([^;]+?)\s*;/g;
   for (const [, where = "", space = "", name = "", type = ""] of code.matchAll(declarations)) {

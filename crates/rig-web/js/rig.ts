@@ -230,7 +230,7 @@ class Face implements Rig {
   adopt(device: GPUDevice, o: AdoptOptions = {}): Device {
     has("adopt", "device", device, "GPUDevice", "queue", "limits", "lost", "createBuffer");
     const opts = optsOf("adopt", o);
-    const name = named("adopt", "name", opts.name ?? `gpu ${this.#devices.length}`);
+    const name = named("adopt", "name", opts.name ?? this.#freeName());
     const known = this.#adopted.get(device);
     if (known && this.#known(known.name) === known) return known;
     return this.#adopt(device, name, false, opts, "adopt");
@@ -337,6 +337,12 @@ class Face implements Rig {
   #budgeted(device: Device, o: Opts): Device {
     if (o.budget !== undefined) device.budget = o.budget;
     return device;
+  }
+
+  /** Returns a name that no device has. */
+  #freeName(at = this.#devices.length): string {
+    const name = `gpu ${at}`;
+    return this.#known(name) || this.#opening.has(name) ? this.#freeName(at + 1) : name;
   }
 
   /** Returns the open device of a name; of another kind than asked for, it is Misuse. */
