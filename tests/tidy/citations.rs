@@ -46,6 +46,23 @@ pub(crate) fn unknown(sentences: &BTreeSet<Number>, sources: &[Source]) -> Vec<B
     broken
 }
 
+/// Tests that a page names in backticks and that do not exist.
+pub(crate) fn unwritten(path: &'static str, page: &str, sources: &[Source]) -> Vec<Broken> {
+    let tests = sources.iter().filter(|source| !is_tidy(source));
+    let words = tests.flat_map(|source| source.lines.iter().flat_map(|line| words(line)));
+    let written: BTreeSet<&str> = words.map(|(_, word)| word).collect();
+    let mut broken = Vec::new();
+    for (index, line) in page.lines().enumerate() {
+        let quoted = line.split('`').skip(1).step_by(2);
+        for name in quoted.filter(|name| !cited_by_name(name).is_empty()) {
+            if !written.contains(name) {
+                broken.push(Broken::new(path, index, format!("there is no test {name}")));
+            }
+        }
+    }
+    broken
+}
+
 fn is_test_code(source: &Source, index: usize) -> bool {
     let is_example = source.path.starts_with("crates/rig/examples/");
     let is_unit = source.in_library().is_some() && source.in_tests[index];
@@ -105,7 +122,7 @@ fn number(text: &str, mark: char) -> Option<(Number, &str)> {
 
 #[cfg(test)]
 mod firing {
-    use crate::citations::{cited_by_name, sentences, uncited, unknown};
+    use crate::citations::{cited_by_name, sentences, uncited, unknown, unwritten};
     use crate::source::Source;
 
     const SPECIFICATION: &str = "\
@@ -152,6 +169,17 @@ text S7.7
         let count = |path: &str, text: &str| unknown(&sentences, &[Source::new(path, text)]).len();
         assert_eq!(count("tests/a.rs", "// S1.1 and S1.2\nfn s1_3_x() {}"), 2);
         assert_eq!(count("crates/rig/src/bin.rs", "//! As S2.2 says."), 1);
+    }
+
+    #[test]
+    fn a_test_that_a_page_names_and_nobody_wrote_is_found() {
+        let sources = [
+            Source::new("tests/a.rs", "fn s1_1_the_host_is_open() {}"),
+            Source::new("tests/web/a.mjs", "test(\"s13_1_promises\", async () => {"),
+        ];
+        let page = "`s1_1_the_host_is_open`, `s13_1_promises`, `s1_1_the_host`, s1_2_x, `open`\n`s1_3_y`";
+        let broken = unwritten("tests/README.md", page, &sources);
+        assert_eq!(broken.len(), 2, "a part of a name, and another");
     }
 
     #[test]

@@ -182,3 +182,9 @@ fn every_cited_sentence_exists() {
     let sentences = citations::sentences(&text_of("crates/rig/SEMANTICS.md"));
     show(citations::unknown(&sentences, &with_scripts()));
 }
+
+#[test]
+fn every_test_that_a_page_names_exists() {
+    let page = "tests/README.md";
+    show(citations::unwritten(page, &text_of(page), &with_scripts()));
+}

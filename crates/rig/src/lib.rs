@@ -163,16 +163,18 @@
 //! waiting. The async forms need no particular runtime: what they wait for is watched by rig's own
 //! thread. Dropping a future gives up the wait; work that was handed over runs on.
 //!
-//! Inside an async runtime these block the thread, and their `_async` twins do not:
+//! Inside an async runtime these block the thread, and their `_async` twins do not; that of
+//! `create_buffer_in` is [`BufferBuilder::create_async`]:
 //!
 //! | type | methods |
 //! |---|---|
 //! | [`Device`] | `open`, `open_with`, `create_buffer`, `create_buffer_in`, `kernel`, `wait`, `record_use`, `close` |
 //! | [`Buffer`] | `read`, `write`, `read_as`, `write_as`, `export`, `wait`, `fill`, `blit_to`, `blit_from`, `free` |
 //! | [`BufferBuilder`] | `create` |
-//! | [`Prepared`], [`Launch`] | `submit`, `submit_holding` |
+//! | [`Prepared`] | `submit`, `submit_holding` |
+//! | [`Launch`] | `submit` |
 //! | [`Point`] | `wait` |
-//! | free functions | [`copy()`], and `open` of a driver's module |
+//! | free functions | [`copy()`], `open` of a driver's module, `adapters` and `adopt` of `wgpu` |
 //!
 //! Never waiting: facts, drops, [`Buffer::view`], [`borrow()`], [`Buffer::claim_read`],
 //! [`Claims::with`], [`Buffer::lend`], [`Device::create_buffer_now`], [`Device::trim`],
