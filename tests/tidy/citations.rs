@@ -177,7 +177,8 @@ text S7.7
             Source::new("tests/a.rs", "fn s1_1_the_host_is_open() {}"),
             Source::new("tests/web/a.mjs", "test(\"s13_1_promises\", async () => {"),
         ];
-        let page = "`s1_1_the_host_is_open`, `s13_1_promises`, `s1_1_the_host`, s1_2_x, `open`\n`s1_3_y`";
+        let page =
+            "`s1_1_the_host_is_open`, `s13_1_promises`, `s1_1_the`, s1_2_x, `open`\n`s1_3_y`";
         let broken = unwritten("tests/README.md", page, &sources);
         assert_eq!(broken.len(), 2, "a part of a name, and another");
     }

@@ -18,10 +18,11 @@
 //! | `same` | whether two handles are of one device |
 //!
 //! Values run in the order of wgpu's one queue, a submission each where they are not batched. The
-//! host addresses no memory, or addresses it while it is mapped, as the options say. Metal counts failed work as complete, so a
-//! fault there is found late, or never (S2.9). wgpu refuses a buffer that finds no room, but ends a
-//! device that has none for its own commands. Any thread may call anything, hand-overs one at a
-//! time. A free drops the buffer; nothing is destroyed that somebody else may have.
+//! host addresses no memory, or addresses it while it is mapped, as the options say. Metal counts
+//! failed work as complete, so a fault there is found late, or never (S2.9). wgpu refuses a buffer
+//! that finds no room, but ends a device that has none for its own commands. Any thread may call
+//! anything, hand-overs one at a time. A free drops the buffer; nothing is destroyed that somebody
+//! else may have.
 
 mod adapter;
 mod args;
@@ -96,8 +97,8 @@ pub async fn driver(options: Options) -> Result<Arc<dyn Driver>, Fault> {
     Ok(Arc::new(Gpu::new(guarded, &info, &options)?))
 }
 
-/// Makes the driver of a wgpu device that a program opened. What of the options chooses and opens an
-/// adapter does not count.
+/// Makes the driver of a wgpu device that a program opened. What of the options chooses and opens
+/// an adapter does not count.
 ///
 /// # Errors
 ///
