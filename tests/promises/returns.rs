@@ -292,11 +292,13 @@ fn s9_6_each_allocation_goes_back_once_by_whatever_threads() {
 }
 
 #[test]
-fn s9_6_after_a_stop_only_frees_unmappings_and_word_reads_reach_the_driver() {
+fn s9_6_after_a_stop_only_frees_unmappings_drops_and_word_reads_reach_the_driver() {
     let d = Script::new("s9.6 stop").open();
     let x = d.create_buffer(MIB).unwrap();
     let h = host().create_buffer(64 << 10).unwrap();
     let b = h.borrow(&d).unwrap().unwrap();
+    let kernel = d.kernel(function("none", |_| {})).unwrap();
+    let prepared = d.prepare().launch(&kernel, [1; 3]).build().unwrap();
     d.record_use(&[&b], &[&x]).unwrap();
     d.device_lost("on purpose");
     // A call of the tick's may be in flight.
@@ -304,12 +306,15 @@ fn s9_6_after_a_stop_only_frees_unmappings_and_word_reads_reach_the_driver() {
     d.control.clear_log();
     assert!(d.wait(1).is_err() && d.record_use(&[], &[]).is_err() && x.fill(1).is_err());
     assert_eq!(d.reached(), 0);
-    drop((x, b, h));
+    drop((x, b, h, kernel, prepared));
     drain(&d);
     d.control.await_returned();
     let calls = d.control.log();
+    let drops = [Call::Unload, Call::Unprepare];
     let allowed = [Call::Free, Call::Release, Call::Reached, Call::PollStopped];
-    assert!(calls.iter().all(|entry| allowed.contains(&entry.call)), "{calls:?}");
+    let is_allowed = |call| allowed.contains(&call) || drops.contains(&call);
+    assert!(calls.iter().all(|entry| is_allowed(entry.call)), "{calls:?}");
+    assert!(drops.iter().all(|drop| calls.iter().any(|entry| entry.call == *drop)), "{calls:?}");
 }
 
 #[test]

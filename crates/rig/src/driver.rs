@@ -48,7 +48,7 @@
 //! | `block` | unused | returns | unused | `poll(Wait)` on an index | `cuEventSynchronize` or a spin with sleeps | never called | runs the next work |
 //! | `service` | nothing | nothing | nothing | `poll(Poll)`, wakes, submits an old batch | reads the word, wakes | an empty submit every 4 ms | wakes |
 //! | `health` | well | a panicked launch | well | the lost flag | `cuStreamQuery` | the lost flag | a knob |
-//! | `stop`, `poll_stopped` | never | at once | at once | destroys what it made, waits for the queue | synchronizes, drops the context | destroys what it made | a knob |
+//! | `stop`, `poll_stopped` | never | at once | at once | waits for the queue | synchronizes, drops the context | destroys a device that it opened | a knob |
 
 mod facts;
 mod files;
