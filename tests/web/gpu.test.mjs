@@ -158,6 +158,9 @@ test(
     equal([given.stamps().write.value < out.stamps().write.value], [true]);
     await fails(() => kernel.run({ given, out, line, bias: 2, other: 1 }, [1]), "Misuse", "Option");
     await fails(() => kernel.run({ given, out: 3, line, bias: 2 }, [1]), "Misuse", "Option");
+    const gone = await gpu.createBuffer(16);
+    gone.dispose();
+    equal((await fails(() => kernel.run({ given: gone, out, line, bias: 2 }, [1]), "Misuse", "Disposed")).call, "run");
     const wrong = await fails(() => gpu.kernel("fn main( {"), "Misuse", "Rejected");
     holds(/expected/.test(wrong.message) && /:1:\d/.test(wrong.message), wrong.message);
   },

@@ -288,16 +288,16 @@ export class Device extends EventTarget {
    * are on the queue when this returns. What would have to wait is `WouldWait`.
    */
   submit(o: SubmitOptions, encode?: (pass: Pass) => void): Point {
-    return this.#opened.instance.dropped.kept(() => this.#submit(o, encode, false));
+    return this.#opened.instance.dropped.kept(() => this.#submit("submit", o, encode));
   }
 
-  /** @internal Submits commands on which the caller takes the engine's verdict. */
-  submitJudged(o: SubmitOptions, encode: (pass: Pass) => void): Point {
-    return this.#opened.instance.dropped.kept(() => this.#submit(o, encode, true));
+  /** @internal Submits the commands of a kernel, which takes the engine's verdict on them. */
+  submitRun(o: SubmitOptions, encode: (pass: Pass) => void): Point {
+    return this.#opened.instance.dropped.kept(() => this.#submit("run", o, encode));
   }
 
-  #submit(o: SubmitOptions, encode: ((pass: Pass) => void) | undefined, isJudged: boolean): Point {
-    const { list, commands } = this.#encoded("submit", o, encode, isJudged);
+  #submit(call: "submit" | "run", o: SubmitOptions, encode?: (pass: Pass) => void): Point {
+    const { list, commands } = this.#encoded(call, o, encode);
     const { instance: rig, gpu } = this.#opened;
     try {
       const value = rig.call((e) => {
@@ -306,7 +306,7 @@ export class Device extends EventTarget {
       });
       if (value === 0) {
         const text = "the call would have to wait for work of another device, a claim or room";
-        throw misuse("submit", "WouldWait", `${text}; submitWhenReady does`);
+        throw misuse(call, "WouldWait", `${text}; ${call === "run" ? "await that first" : "submitWhenReady does"}`);
       }
       return { device: this, value };
     } finally {
@@ -442,7 +442,7 @@ export class Device extends EventTarget {
   }
 
   /** Checks and encodes a submission. */
-  #encoded(call: string, o: SubmitOptions, encode?: (pass: Pass) => void, isJudged = false): { list: number[]; commands: number } {
+  #encoded(call: string, o: SubmitOptions, encode?: (pass: Pass) => void): { list: number[]; commands: number } {
     const { reads = [], writes = [], after = [], label = "" } = options(call, o);
     if (encode !== undefined) callable(call, "encode", encode);
     const { gpu, instance: rig } = this.#opened;
@@ -471,7 +471,7 @@ export class Device extends EventTarget {
       Promise.resolve(answer).catch(() => undefined);
       throw misuse(call, "Promise", "encode answered a promise; commands are encoded while it runs");
     }
-    return { list: all, commands: gpu.addCommands(encoder, label, isJudged) };
+    return { list: all, commands: gpu.addCommands(encoder, label, call === "run") };
   }
 
   #giveBack(all: number): Returned {

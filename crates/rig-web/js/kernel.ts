@@ -93,7 +93,7 @@ export class Kernel {
     const gpu = this.#gpu;
     const trial: Trial = { isOne: false, shape: "", places: [], value: 0 };
     try {
-      const point = this.#device.submitJudged({ ...named, label: this.#label }, ({ encoder, buffer }) => {
+      const point = this.#device.submitRun({ ...named, label: this.#label }, ({ encoder, buffer }) => {
         // The submission says so.
         if (gpu.loss) return;
         const bound = buffers.map((b) => b && bindingOf(buffer(b)));
