@@ -196,6 +196,21 @@ test("s11_2_statistics_name_the_labels_of_what_is_live", async ({ rig }) => {
 });
 
 test(
+  "s11_1_labels_count_neither_staging_nor_what_nobody_pays_for",
+  async ({ rig, open, copy }) => {
+    const own = await (await copy()).init();
+    const gpu = own.adopt((await open()).gpu);
+    const [x, w] = [await gpu.createBuffer(8), own.wrap(new Uint8Array(8))];
+    await own.copy(x, w);
+    await own.host.createBuffer(0);
+    const { stagingBytes, liveBytes, labels } = own.host.stats();
+    equal([stagingBytes > 0, liveBytes, labels], [true, 0, []]);
+    await gpu.close();
+  },
+  needs,
+);
+
+test(
   "s13_3_wrong_commands_in_a_loop_that_awaits_nothing_are_told_by_console_and_event",
   async ({ open }) => {
     const gpu = await open();

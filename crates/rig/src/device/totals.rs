@@ -3,8 +3,8 @@
 //! It walks all that the payer pays for. Any thread may ask; the payer's heap is locked for the
 //! list alone.
 
-use crate::allocation::Allocation;
 use crate::allocation::owner::Owner;
+use crate::allocation::{Allocation, Memory};
 use crate::report::{LabelTotal, SiteTotal};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -62,9 +62,11 @@ fn each_total(named: Vec<(Arc<str>, u64)>, f: &mut dyn FnMut(u64, Arc<str>, u64)
 }
 
 impl Allocation {
-    /// Whether somebody can reach it.
+    /// Whether somebody pays for it and the program can reach it, as it never can a half.
     pub(crate) fn is_live(&self) -> bool {
-        !self.is_returning() && (self.has_handles() || self.has_exports() || self.claims.is_kept())
+        let is_kept = self.has_handles() || self.has_exports() || self.claims.is_kept();
+        let is_made = matches!(self.memory, Memory::Pool { .. } | Memory::Small);
+        is_kept && is_made && !self.is_returning()
     }
 }
 
