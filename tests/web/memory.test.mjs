@@ -141,6 +141,12 @@ test("s13_2_wrong_submissions_are_misuse_and_take_no_value", async ({ rig }) => 
   await m.close();
 });
 
+test("s8_3_a_submission_may_follow_the_points_of_a_device_that_had_no_work_yet", async ({ rig }) => {
+  const [m, n] = [rig.memory("followed"), rig.memory("follows")];
+  equal(n.submit({ after: [{ device: m, value: m.submitted }] }).value, 1);
+  await Promise.all([m.close(), n.close()]);
+});
+
 test("s7_1_wrong_copies_are_misuse", async ({ rig }) => {
   const m = rig.memory("copies");
   const [x, y] = [await m.createBuffer(16), await m.createBuffer(8)];

@@ -449,7 +449,9 @@ export class Device extends EventTarget {
     const buffers = [reads, writes].flatMap((all) => list(call, "a list of buffers", all));
     const numbers = buffers.map((buffer) => numberOf(call, "a buffer", buffer, rig));
     const points = list(call, "after", after).flatMap((point) => {
-      return [indexOf(call, "the device of after", point?.device, rig), integer(call, "after", point.value)];
+      const index = indexOf(call, "the device of after", point?.device, rig);
+      // Value 0 is reached from the start.
+      return integer(call, "after", point.value) > 0 ? [index, point.value] : [];
     });
     const all = [reads.length, writes.length, ...numbers, ...points];
     if (encode === undefined) return { list: all, commands: 0 };
