@@ -102,6 +102,16 @@ test("s5_3_claims_cover_memory_of_other_devices", async ({ rig, gpu }) => {
   await m.close();
 });
 
+test("s5_5_what_is_taken_over_through_a_borrow_is_on_the_device_of_its_memory", async ({ rig }) => {
+  const m = rig.memory("taken over");
+  const x = await rig.host.createBuffer(8);
+  await x.fill(5);
+  const b = x.borrow(m);
+  const y = await rig.withClaims({ donate: [[b]] }, (claims) => claims.consume(b, "moved"));
+  equal([x.state, b.state, y.device === rig.host, await y.toArray(Uint8Array)], ["dead", "dead", true, Array(8).fill(5)]);
+  await m.close();
+});
+
 test("s6_5_an_export_reaches_the_bytes_past_the_end_of_the_buffer", async ({ rig }) => {
   const x = await rig.host.createBuffer(8);
   await x.blitFrom(new Uint8Array([0, 1, 2, 3, 4, 5, 6, 7]));

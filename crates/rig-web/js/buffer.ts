@@ -53,6 +53,8 @@ export interface Claim extends Disposable {
 export interface Made {
   readonly instance: Instance;
   readonly device: Device;
+  /** The device of its memory, where it is a borrow. */
+  readonly home?: Device;
   readonly number: number;
   readonly size: number;
   readonly offset: number;
@@ -199,7 +201,8 @@ export class Buffer {
     const index = indexOf("borrow", "device", device, rig);
     const number = this.#live("borrow");
     const made = rig.call((e) => e.borrow(index, number));
-    return made === 0 ? null : this.#other({ number: made, device });
+    const home = this.#made.home ?? this.device;
+    return made === 0 ? null : this.#other({ number: made, device, home });
   }
 
   /** Keeps the host from writing the memory until the claim is released. */
@@ -324,10 +327,10 @@ export class Buffer {
     }
   }
 
-  /** @internal Returns the buffer that its memory was taken over by. */
+  /** @internal Returns the buffer that its memory was taken over by, on the device of that. */
   takenOver(number: number): Buffer {
-    const { array: _, ...made } = this.#made;
-    return new Buffer({ ...made, number, offset: 0, counted: 0 });
+    const { array: _, home, ...made } = this.#made;
+    return new Buffer({ ...made, device: home ?? made.device, number, offset: 0, counted: 0 });
   }
 
   /** @internal The GPU buffer for a submission's commands, without lending it. */
