@@ -191,3 +191,37 @@ test(
   },
   needs,
 );
+
+for (const [what, size] of [["small", 16], ["middle", 64 * KIB + 4], ["large", MIB]]) {
+  test(
+    `s13_8_${what}_work_of_one_gpu_runs_in_the_order_of_its_calls_awaited_or_not`,
+    async ({ rig, open }) => {
+      const gpu = await open();
+      const [xs, hosts] = [[], []];
+      for (let i = 0; i < 10; i += 1) {
+        xs.push(await gpu.createBuffer(size));
+        hosts.push(await rig.host.createBuffer(size));
+        await xs[i].fill(1);
+      }
+      const reads = [];
+      for (const x of xs) {
+        reads.push(x.toArray(Uint8Array));
+        // None shares its half with those of another microtask.
+        await null;
+      }
+      const others = xs.map((x) => x.fill(2));
+      const copies = xs.map((x, i) => rig.copy(x, hosts[i]));
+      const odd = new Uint8Array(size - 2).fill(3);
+      others.push(...copies, ...xs.map((x) => x.blitFrom(odd, { offset: 1 })), ...xs.map((x) => x.fill(4, { length: 8 })));
+      equal((await Promise.all(reads)).map((array) => array.at(-1)), Array(10).fill(1), "reads, then fills");
+      await Promise.all(others);
+      for (const [i, x] of xs.entries()) {
+        const [there, here] = [await x.toArray(Uint8Array), await hosts[i].toArray(Uint8Array)];
+        equal([there[7], there[8], there.at(-2), there.at(-1), here.at(-2)], [4, 3, 3, 2, 2], `of buffer ${i}`);
+      }
+      for (const buffer of [...xs, ...hosts]) buffer.free();
+      await gpu.close();
+    },
+    needs,
+  );
+}

@@ -85,6 +85,24 @@ export class Edges {
     });
   }
 
+  /** Writes bytes to a place, by a buffer of their own. */
+  write(bytes: Uint8Array, dst: Place, to: GPUCommandEncoder): void {
+    // They lie in words as they will there.
+    const offset = dst.offset % WORD;
+    const buffer = this.#job(Usage.STORAGE | Usage.COPY_SRC, bytes, offset);
+    this.copy({ buffer, offset, length: bytes.length }, dst, to);
+  }
+
+  /** Makes a buffer of bytes, from an offset on, for the submission that is being encoded. */
+  #job(usage: number, bytes: Uint8Array, offset: number): GPUBuffer {
+    const size = Math.ceil((offset + bytes.length) / WORD) * WORD;
+    const job = this.#device.createBuffer({ label: "rig arguments", size, usage, mappedAtCreation: true });
+    new Uint8Array(job.getMappedRange()).set(bytes, offset);
+    job.unmap();
+    this.#jobs.push(job);
+    return job;
+  }
+
   /** Moves bytes by the pass, from wherever they are. */
   #moved(src: Place, dst: Place, to: GPUCommandEncoder): void {
     if (!canBind(src)) return this.#throughScratch(src, dst, to);
@@ -121,15 +139,7 @@ export class Edges {
     const target = this.#bind(dst);
     const source = src && this.#bind(src);
     const numbers = new Uint32Array([source?.at ?? 0, target.at, dst.length, value, 0]);
-    const job = this.#device.createBuffer({
-      label: "rig arguments",
-      size: numbers.byteLength,
-      usage: Usage.UNIFORM,
-      mappedAtCreation: true,
-    });
-    new Uint32Array(job.getMappedRange()).set(numbers);
-    job.unmap();
-    this.#jobs.push(job);
+    const job = this.#job(Usage.UNIFORM, new Uint8Array(numbers.buffer), 0);
     const entries: GPUBindGroupEntry[] = [
       { binding: 0, resource: target.binding },
       { binding: 1, resource: { buffer: job } },

@@ -252,13 +252,16 @@ export class Gpu {
     // The program's bytes are taken before the call is over: at once, where nothing is kept.
     const bytes = this.#around.arrays.take(array, at, length);
     if (!bytes) return;
+    const place = { buffer, offset, length };
+    const isOdd = !isWhole(place);
     const isLater = !work.isUrgent && !work.isLarge;
-    const isNext = isLater && this.#kept.steps.length === 0;
+    const isNext = isLater && !isOdd && this.#kept.steps.length === 0;
     // Engines take no memory whose length may change, and the package webgpu ends Node at what is shared.
     const isOther = isResizable(bytes.buffer) || !(bytes.buffer instanceof ArrayBuffer);
     const taken = (isLater && !isNext) || isOther ? bytes.slice() : bytes;
     if (isNext) this.#add(() => this.device.queue.writeBuffer(buffer, offset, taken));
-    else work.steps.push({ buffer, offset, bytes: taken });
+    else work.steps.push(isOdd ? (to) => this.#edges.write(taken, place, to) : { buffer, offset, bytes: taken });
+    work.isSure &&= !isOdd;
   }
 
   native(number: number): void {

@@ -123,16 +123,16 @@ pub(crate) async fn staged_in(src: &End<'_>, dst: &Buffer) -> Outcome<()> {
 
 /// Whether the driver takes the host's bytes as they are.
 pub(crate) fn is_taken(src: &End<'_>, dst: &Buffer) -> bool {
-    let facts = &dst.at.owner.facts;
-    let whole = (dst.offset() | dst.len()).is_multiple_of(facts.grain_bytes);
-    facts.write_bytes > 0 && whole && src.file().is_none()
+    dst.at.owner.facts.write_bytes > 0 && src.file().is_none()
 }
 
 /// Returns the bytes of the next piece that a driver takes as it is.
 fn write_len(src: &End<'_>, dst: &Buffer, offset: u64) -> u64 {
+    let facts = &dst.at.owner.facts;
+    let is_whole = (dst.offset() | dst.len()).is_multiple_of(facts.grain_bytes);
     let len_max = match src {
         // They need not be kept then.
-        End::Bytes(_) if dst.len() <= dst.at.owner.facts.write_bytes => dst.len(),
+        End::Bytes(_) if is_whole && dst.len() <= facts.write_bytes => dst.len(),
         _ => staging::piece_bytes(&dst.at.owner),
     };
     len_max.min(dst.len() - offset)

@@ -10,6 +10,7 @@ use crate::allocation::Ref;
 use crate::allocation::mapping::MapRef;
 use crate::allocation::owner::Owner;
 use crate::borrow;
+use crate::budget::Where;
 use crate::buffer::{Stamps, stamps_now};
 use crate::bytes::page_bytes;
 use crate::device::Device;
@@ -105,10 +106,10 @@ impl Device {
     }
 }
 
-/// Takes the lane's next half, whose device is `device`; waits for one at most 200 ms, then makes
-/// a transient one of at most 1 MiB, so that a future nobody polls starves no copy (S7.8). A device
-/// that does not map a host half copies through its own, made ready for what the host does with
-/// it.
+/// Takes the lane's next half, whose device is `device`; waits for one at most 200 ms, and where no
+/// thread may block only without room, then makes a transient one of at most 1 MiB, so that a
+/// future nobody polls starves no copy (S7.8). A device that does not map a host half copies
+/// through its own, made ready for what the host does with it.
 pub(crate) async fn take(device: &Arc<Owner>, lane: &mut Lane, host: Access) -> Outcome<Half> {
     let mut key = *lane.key.get_or_insert(key_of(device));
     let half = loop {
@@ -134,7 +135,8 @@ async fn take_of(device: &Arc<Owner>, lane: &mut Lane, key: Key) -> Outcome<Opti
             return Poll::Ready(Some(place));
         }
         lane.starved |= now_ns() - asked_ns >= tick::WAIT.as_nanos() as u64;
-        if lane.starved {
+        // Where no thread may block, a leg that waits comes behind what is asked for after it.
+        if lane.starved || !device.facts.may_block && has_room() {
             return Poll::Ready(None);
         }
         WAITERS.get_or_init(Wakers::new).register(cx.waker());
@@ -148,6 +150,13 @@ async fn take_of(device: &Arc<Owner>, lane: &mut Lane, key: Key) -> Outcome<Opti
         Some(place) => seat(device, place).await,
         None => transient(device, key).await,
     }
+}
+
+/// Whether there is room for a transient half beside all staging that there is.
+fn has_room() -> bool {
+    let books = &host_owner().heap.lock().books;
+    let left = STAGING_BYTES.saturating_sub(books.bytes_in(Where::Staging));
+    books.room_bytes().min(left) >= TRANSIENT_BYTES
 }
 
 /// Takes the next seat of the lane's slot, or of a slot nobody holds a half of.
@@ -367,6 +376,8 @@ fn forget(device: DeviceId) {
 }
 
 const TRANSIENT_BYTES: u64 = 1 << 20;
+/// The most bytes of staging beside which a transient half is taken without a wait.
+const STAGING_BYTES: u64 = 256 << 20;
 
 /// Guards which halves there are and which are taken. A leaf lock.
 static SLOTS: Global<Mutex<Vec<Set>>> = Global::new(Mutex::new(Vec::new()));
