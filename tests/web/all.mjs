@@ -18,3 +18,4 @@ import "./vectors.test.mjs";
 import "./rules.test.mjs";
 import "./laws.test.mjs";
 import "./wgpu.test.mjs";
+import "./walk.test.mjs";

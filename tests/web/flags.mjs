@@ -19,13 +19,19 @@ export const CANVAS_FLAGS = [
   "--disable-accelerated-2d-canvas",
 ];
 
-/** An argument after the browser is part of the names of the tests that run. */
-const only = process.argv[3] ? `&only=${process.argv[3]}` : "";
+/** An argument after the browser is part of the names of the tests that run; variables are a walk's. */
+const given = Object.entries({ only: process.argv[3], ...walk(process.env) });
+const only = given.filter(([, value]) => value).map(([name, value]) => `&${name}=${value}`).join("");
 /** The tests as they are, and those that need an exact collection. */
 export const PAGE = `/tests/web/page.html?${only}`;
 export const EXACT_PAGE = `/tests/web/page.html?gc${only}`;
 /** The most time that a page takes, in milliseconds. */
 export const PAGE_MS = 500_000;
+
+/** What a random program is asked for, by the names that a page has for it. */
+function walk({ RIG_SEED: seed, RIG_FIRST: first, RIG_STEPS: steps, RIG_WALKS: walks }) {
+  return { seed, first, steps, walks };
+}
 
 /** Whether a page's tests went well; all has to run where there is a GPU. */
 export function isWell({ failed, passed, skipped }, hasGpu = true) {
