@@ -25,9 +25,9 @@ impl Totals {
         let (mut labels, mut sites) = (Vec::new(), Vec::new());
         for record in records.iter().filter(|record| record.is_live()) {
             let tag = record.extra.if_made(|extra| extra.tag.clone()).unwrap_or_default();
-            labels.push((tag.label.unwrap_or_default(), record.charged()));
+            labels.push((0, Reverse(tag.label.unwrap_or_default()), record.charged()));
             if let Some(site) = tag.site {
-                sites.push((Arc::from(site.to_string()), record.charged()));
+                sites.push((0, Reverse(Arc::from(site.to_string())), record.charged()));
             }
         }
         let mut all = Self::default();
@@ -45,21 +45,26 @@ impl Totals {
 
 /// Adds up what has one name, and calls `f` with the bytes, the name and the count of each,
 /// greatest first, by name where the bytes are equal. Heaps sort here, since their code is small.
-fn each_total(named: Vec<(Arc<str>, u64)>, f: &mut dyn FnMut(u64, Arc<str>, u64)) {
+fn each_total(named: Named, f: &mut dyn FnMut(u64, Arc<str>, u64)) {
     let mut heap = BinaryHeap::from(named);
-    let mut totals = BinaryHeap::new();
-    while let Some((name, mut bytes)) = heap.pop() {
+    let mut totals = Named::new();
+    while let Some((_, Reverse(name), mut bytes)) = heap.pop() {
         let mut count = 1;
-        while let Some(at) = heap.peek_mut().filter(|at| at.0 == name) {
-            bytes += PeekMut::pop(at).1;
+        while let Some(at) = heap.peek_mut().filter(|at| at.1.0 == name) {
+            bytes += PeekMut::pop(at).2;
             count += 1;
         }
         totals.push((bytes, Reverse(name), count));
     }
+    let mut totals = BinaryHeap::from(totals);
     while let Some((bytes, Reverse(name), count)) = totals.pop() {
         f(bytes, name, count);
     }
 }
+
+/// Names between numbers, so that the greatest is the one with the greatest first number, or of
+/// these the first name. Before they are added up the first number is 0, the other the bytes.
+type Named = Vec<(u64, Reverse<Arc<str>>, u64)>;
 
 impl Allocation {
     /// Whether somebody pays for it and the program can reach it, as it never can a half.

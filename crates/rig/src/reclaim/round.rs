@@ -10,12 +10,12 @@ use crate::collector;
 use crate::drain::{self, kind_index, with_payer};
 use crate::driver::Kind;
 use crate::life;
+use crate::ordered::Ordered;
 use crate::profile::{self, Event, What};
 use crate::reclaim::{Lack, Plan, ROUNDS, Shape, Try, is_roomy, payer_of};
 use crate::report::Round;
 use crate::timeline::{Fate, Point};
 use crate::wait;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 /// Runs one round for a payer (S10.9), after a try that lacked something. Faults of other devices
@@ -38,8 +38,9 @@ async fn run(owner: &Arc<Owner>, plan: &Plan, number: u64, lack: Lack) -> Round 
     life::drain_out().await;
     let mut round = Round::default();
     for owner in emptied {
-        for (point, bytes) in holding_back(owner) {
+        for (word, bytes) in holding_back(owner).iter() {
             round.waited_bytes += bytes;
+            let point = Point::from_word(*word).expect("only points are waited for");
             let _ = wait::reach_point(point).await;
         }
     }
@@ -71,13 +72,13 @@ async fn run(owner: &Arc<Owner>, plan: &Plan, number: u64, lack: Lack) -> Round 
     round
 }
 
-/// Returns the points that keep memory of a payer from returning, mappings' ends among them, with
-/// the bytes of each.
-fn holding_back(payer: &Arc<Owner>) -> Vec<(Point, u64)> {
-    let mut points = BinaryHeap::new();
+/// Returns the points that keep memory of a payer from returning, mappings' ends among them, as
+/// words, with the bytes of each.
+fn holding_back(payer: &Arc<Owner>) -> Ordered<u64> {
+    let mut points = Ordered::new();
     let mut add = |point: Point, bytes: u64| {
         if point.fate() == Fate::Unreached {
-            points.push((point, bytes));
+            *points.or_insert_with(point.word(), || 0) += bytes;
         }
     };
     for device in life::owners() {
@@ -101,12 +102,6 @@ fn holding_back(payer: &Arc<Owner>) -> Vec<(Point, u64)> {
             }
         }
     }
-    let mut points = points.into_sorted_vec();
-    points.dedup_by(|next, kept| {
-        let one = next.0 == kept.0;
-        kept.1 += if one { next.1 } else { 0 };
-        one
-    });
     points
 }
 
