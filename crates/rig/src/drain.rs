@@ -18,7 +18,7 @@ pub(crate) use crate::drain::cached::{
 pub(crate) use crate::drain::unmap::forget_mapping;
 
 use crate::allocation::mapping::MapState;
-use crate::allocation::owner::{Owner, Release};
+use crate::allocation::owner::{Owner, Release, has_releases};
 use crate::allocation::{Allocation, Extra, Keeper, Memory};
 use crate::budget::Where;
 use crate::cache::Class;
@@ -79,7 +79,7 @@ pub(crate) fn drain(owner: &Arc<Owner>, after: &mut After) {
     if !owner.unmaps.is_empty() {
         owner.unmaps.take_all().for_each(end_mapping);
     }
-    if !owner.leftovers.is_empty() {
+    if !owner.leftovers.is_empty() && has_releases() {
         let (left, submitted) = take_used(&owner.leftovers, owner.track);
         let mut ends = owner.ends.lock();
         left.for_each(|left| ends.releases.push_back((submitted, left as _)));
@@ -100,9 +100,11 @@ fn end_due(owner: &Arc<Owner>, draining: Drain<'_>, after: &mut After) {
         owner.note_due();
     }
     drop(draining);
-    run_releases(owner, after);
-    if !owner.ends.lock().releases.is_empty() {
-        owner.note_due();
+    if has_releases() {
+        run_releases(owner, after);
+        if !owner.ends.lock().releases.is_empty() {
+            owner.note_due();
+        }
     }
 }
 

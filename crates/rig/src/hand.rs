@@ -11,7 +11,7 @@ mod touch;
 
 pub(crate) use crate::hand::touch::{Fixed, INLINE, Touch, Touches, Use, merge};
 
-use crate::allocation::owner::{Owner, Release};
+use crate::allocation::owner::{Owner, QUEUES_WAIT, Release, has_releases};
 use crate::allocation::{Allocation, Memory};
 use crate::claim::{Answer, Marking, Pass};
 use crate::driver::{HandOver, Producer, Room, Work};
@@ -100,8 +100,9 @@ pub(crate) async fn hand_over<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> O
         let foreign = gather(owner, job)?;
         let queued = wait_or_queue(owner, &foreign).await?;
         let turn = owner.turn.take().await;
-        let step = match Producers::of(&queued) {
-            Some(producers) => in_turn(owner, job, &queued, &producers.named(), turn)?,
+        let queued = if QUEUES_WAIT { &queued[..] } else { &[] };
+        let step = match Producers::of(queued) {
+            Some(producers) => in_turn(owner, job, queued, &producers.named(), turn)?,
             // Lost meanwhile, a producer's point is no longer what was gathered.
             None => {
                 drop(turn);
@@ -109,7 +110,7 @@ pub(crate) async fn hand_over<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> O
             }
         };
         match step {
-            Step::Done(point) => return end(owner, job, &queued, point, begun),
+            Step::Done(point) => return end(owner, job, queued, point, begun),
             Step::Conflict(touch) => {
                 let allocation = touch.at();
                 wait::Released { allocation, ask: touch.ask(), pass: Pass::No }.await;
@@ -252,7 +253,8 @@ fn offer<'a, T: Use>(
     owner.track.assign(value);
     let point = Point::new(owner.id, value);
     raise(job.touches, point);
-    if !queued.is_empty() || !job.releases.is_empty() {
+    let releases = if has_releases() { job.releases } else { &[] };
+    if !queued.is_empty() || !releases.is_empty() {
         let mut ends = owner.ends.lock();
         let reached = owner.track.reached();
         while ends.foreign.front().is_some_and(|(value, _)| *value <= reached) {
@@ -261,12 +263,12 @@ fn offer<'a, T: Use>(
         for point in queued {
             ends.foreign.push_back((value, *point));
         }
-        for release in job.releases {
+        for release in releases {
             release.named();
             ends.releases.push_back((value, Arc::clone(release)));
         }
         drop(ends);
-        if !job.releases.is_empty() {
+        if !releases.is_empty() {
             owner.note_due();
         }
     }
@@ -341,7 +343,9 @@ async fn wait_or_queue(owner: &Arc<Owner>, points: &Points) -> Outcome<Points> {
     for point in points {
         let producer = life::owner_of(point.device_id());
         match producer {
-            Some(producer) if queued.len() < waits_max && understands(owner, &producer)? => {
+            Some(producer)
+                if QUEUES_WAIT && queued.len() < waits_max && understands(owner, &producer)? =>
+            {
                 wait::commit(&producer, point.value())?;
                 queued.push(*point);
             }

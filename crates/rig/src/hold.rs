@@ -3,7 +3,7 @@
 //! A hold orders nothing. Its release runs once, in a drain, with no lock held and no stop of the
 //! device beside it; a panic in it is caught and told to `tracing`. Any thread may use it.
 
-use crate::allocation::owner::Release;
+use crate::allocation::owner::{Release, will_release};
 use crate::entry;
 use crate::sync::{AtomicU32, BoxOnce, MaybeSend, Mutex, Ordering};
 use std::panic::AssertUnwindSafe;
@@ -45,6 +45,7 @@ impl Hold {
     /// Makes a hold that calls `release` once the submissions that name it are done; when it is
     /// dropped, if none named it.
     pub fn new(release: impl FnOnce() + MaybeSend + 'static) -> Self {
+        will_release();
         let release: BoxOnce = Box::new(release);
         let release = Mutex::new(Some(release));
         Self { kept: Arc::new(Kept { pending: AtomicU32::new(0), release }) }

@@ -109,6 +109,7 @@ pub(crate) struct Keep {
 
 impl Keep {
     pub(crate) fn new(owner: &Arc<Owner>, what: Made) -> Self {
+        will_release();
         owner.ends.lock().made += 1;
         let left = Leftover { link: Link::new(), owner: Arc::clone(owner), what };
         Self { left: Arc::new(left) }
@@ -146,6 +147,16 @@ impl Release for Leftover {
         }
         self.owner.ends.lock().made -= 1;
     }
+}
+
+/// Says that something was made that is released once work is done.
+pub(crate) fn will_release() {
+    RELEASES.store(true, Ordering::Relaxed);
+}
+
+/// Whether anything was; a hint.
+pub(crate) fn has_releases() -> bool {
+    RELEASES.load(Ordering::Relaxed)
 }
 
 /// What a hold keeps; released once, in a drain, with no lock.
@@ -218,3 +229,9 @@ impl std::fmt::Debug for Owner {
         write!(f, "Owner({})", self.name)
     }
 }
+
+/// Whether the queue of a device may wait for another's work: a browser's waits for its own alone.
+pub(crate) const QUEUES_WAIT: bool = cfg!(not(target_family = "wasm"));
+/// Whether there is anything that is released once work is done. Apart from all devices, so that a
+/// program that makes no such thing has no code for it.
+static RELEASES: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);

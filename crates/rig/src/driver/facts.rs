@@ -38,7 +38,8 @@ pub struct Facts {
     /// The most host bytes that one hand-over takes as they are, without a half, in a
     /// [`crate::driver::Native`] (S7.6); 0 where it takes none.
     pub write_bytes: u64,
-    /// The most foreign points one submission can wait for; below 0 counts as 0.
+    /// The most foreign points one submission can wait for; below 0 counts as 0, and so does any
+    /// number in a browser.
     pub waits_max: i64,
     /// Whether a thread may block on this device.
     pub may_block: bool,

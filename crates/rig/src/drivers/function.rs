@@ -13,6 +13,7 @@ use crate::sync::Mutex;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Makes code of a Rust function, for devices over host memory.
 ///
@@ -22,6 +23,7 @@ use std::sync::Arc;
 pub fn function(name: impl AsRef<str>, f: impl Fn(&Call<'_>) + Send + Sync + 'static) -> Code {
     let name: Arc<str> = Arc::from(name.as_ref());
     let function = Function { name: Arc::clone(&name), run: Arc::new(f) };
+    MADE.store(true, Ordering::Relaxed);
     Code { source: Arc::new(function), entry: name }
 }
 
@@ -47,7 +49,7 @@ impl Functions {
     /// Loads code of [`function`], without device memory; rejects any other.
     pub fn load(&self, code: &Code) -> Load {
         let source: &dyn Any = &*code.source;
-        match source.downcast_ref::<Function>() {
+        match source.downcast_ref::<Function>().filter(|_| any()) {
             Some(function) => {
                 let kernel = self.table.lock().insert(function.clone());
                 Load::Ready { kernel, code_bytes: 0 }
@@ -58,8 +60,8 @@ impl Functions {
 
     /// Drops loaded code, and says whether it was there.
     pub fn unload(&self, kernel: u64) -> bool {
-        let function = self.table.lock().remove(kernel);
-        function.is_some()
+        let function = any().then(|| self.table.lock().remove(kernel));
+        function.flatten().is_some()
     }
 
     /// Returns why these parts could not run on these spans; nothing ran.
@@ -76,7 +78,7 @@ impl Functions {
         let mut unknown = work.parts.iter().filter_map(|part| match &part.op {
             Op::Native(_) => Some("this device runs no native work"),
             Op::Launch { kernel, .. } | Op::Load { kernel, .. } => {
-                self.table.lock().get(*kernel).is_none().then_some("the kernel is not loaded")
+                self.found(*kernel).is_none().then_some("the kernel is not loaded")
             }
             Op::Copy { .. } | Op::Fill { .. } => None,
         });
@@ -92,6 +94,10 @@ impl Functions {
         work.parts.iter().try_for_each(|part| self.run_part(pages, work.spans, part))
     }
 
+    fn found(&self, kernel: u64) -> Option<Function> {
+        if any() { self.table.lock().get(kernel).cloned() } else { None }
+    }
+
     fn run_part(&self, pages: &Pages, spans: &[Span], part: &Part) -> Result<(), Fault> {
         let bytes = |at: usize| span_bytes(pages, spans, at);
         match &part.op {
@@ -100,8 +106,8 @@ impl Functions {
             Op::Load { dst, .. } => bytes(*dst)?.fill_mixed(CODE_BYTE),
             Op::Native(_) => return Err(Fault::new("native work on a device that runs none")),
             Op::Launch { kernel, groups, args, args_span, buffers } => {
-                let function = self.table.lock().get(*kernel).cloned();
-                let function = function.ok_or_else(|| Fault::new("the kernel is not loaded"))?;
+                let function =
+                    self.found(*kernel).ok_or_else(|| Fault::new("the kernel is not loaded"))?;
                 let args_span = args_span.map(bytes).transpose()?;
                 let call = Call { groups: *groups, args, args_span, pages, spans, buffers };
                 return function.run(&call);
@@ -231,6 +237,11 @@ impl std::fmt::Debug for Function {
     }
 }
 
+/// Whether there is any function.
+fn any() -> bool {
+    MADE.load(Ordering::Relaxed)
+}
+
 fn span_bytes(pages: &Pages, spans: &[Span], at: usize) -> Result<HostBytes, Fault> {
     let span = spans.get(at).ok_or_else(|| Fault::new(format!("there is no span {at}")))?;
     pages.span(span).ok_or_else(|| {
@@ -243,6 +254,8 @@ fn len_of(bytes: HostBytes) -> usize {
     usize::try_from(bytes.len_bytes()).expect("host bytes fit the address space")
 }
 
+/// Whether a function was made, so that a program that makes none has no code to run one.
+static MADE: AtomicBool = AtomicBool::new(false);
 /// What device memory of loaded code is filled with, where a driver asks for any.
 const CODE_BYTE: u8 = 0xC0;
 
