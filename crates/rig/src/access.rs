@@ -119,7 +119,7 @@ pub(crate) async fn claim_host(call: &'static str, sides: &[Side<'_>]) -> Outcom
 /// the host addresses both, or has them mapped, and that is still so under its claims; answers
 /// whether it did.
 pub(crate) fn move_now(call: &'static str, src: &Buffer, dst: &Buffer) -> Outcome<bool> {
-    let addressed = |at: &Allocation| at.bytes.is_some() || at.is_mapped_access();
+    let addressed = |at: &Allocation| at.bytes.is_some() || at.is_mapped_buffer();
     // Claims of one call never refuse each other, so one memory needs one claim.
     if !addressed(&src.at) || !addressed(&dst.at) || src.same_memory(dst) {
         return Ok(false);
@@ -215,7 +215,7 @@ fn is_clear(sides: &Sides<Side<'_>>) -> Outcome<bool> {
 fn unmapped<'a>(sides: &Sides<Side<'a>>) -> Outcome<Option<&'a Allocation>> {
     for side in sides.iter().flatten() {
         let at: &Allocation = &side.buffer.at;
-        if at.is_mapped_access() && poll_map(at, Access::Write)?.is_pending() {
+        if at.is_mapped_buffer() && poll_map(at, Access::Write)?.is_pending() {
             return Ok(Some(at));
         }
     }
@@ -263,7 +263,7 @@ fn ask_map(
 /// Returns part of a claimed buffer's bytes, for the host.
 pub(crate) fn part_bytes(buffer: &Buffer, offset: u64, len: u64) -> Outcome<HostBytes> {
     let at = &buffer.at;
-    if at.bytes.is_none() && !at.is_mapped_access() {
+    if at.bytes.is_none() && !at.is_mapped_buffer() {
         return Ok(HostBytes::empty());
     }
     match bytes_now(buffer)? {
@@ -334,7 +334,7 @@ impl Buffer {
     pub async fn export_async(&self) -> Result<Export> {
         entry::check("export")?;
         self.check_live("export")?;
-        if self.at.is_mapped_access() {
+        if self.at.is_mapped_buffer() {
             return Err(self
                 .unaddressed("the host addresses this memory only while it is mapped")
                 .into());

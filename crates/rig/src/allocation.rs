@@ -243,6 +243,11 @@ impl Allocation {
         self.has(WHILE_MAPPED)
     }
 
+    /// Whether that is so of a buffer's: in a browser it is of halves alone.
+    pub(crate) fn is_mapped_buffer(&self) -> bool {
+        cfg!(not(target_family = "wasm")) && self.is_mapped_access()
+    }
+
     /// Claims the way back: true for the one caller that may take the memory home, once neither a
     /// handle of a live record, nor a kept read, nor an export needs the bytes. Where only kept
     /// reads do, the last of them gets a reference, and puts the record on the list again.

@@ -59,7 +59,7 @@ pub fn borrow(device: &Device, buffer: &Buffer) -> Result<Option<Buffer>> {
     if root.memory == Memory::Empty {
         return Ok(empty_on(target, buffer)?);
     }
-    if root.is_mapped_access() {
+    if root.is_mapped_buffer() {
         return Ok(target.is_host().then(|| buffer.through(On::Host)));
     }
     match root.bytes {
@@ -102,7 +102,7 @@ fn map_host(
 
 pub(crate) fn map_peer(target: &Arc<Owner>, root: &Arc<Allocation>) -> Outcome<Option<MapRef>> {
     let owner = &root.owner;
-    if target.driver.kind() != owner.driver.kind() {
+    if !MAPS_PEERS || target.driver.kind() != owner.driver.kind() {
         return Ok(None);
     }
     share(target, root, &|driver| match life::InFlight::new(owner) {
@@ -194,3 +194,6 @@ impl Buffer {
         borrow(device, self)
     }
 }
+
+/// Whether a device may map another's memory: a browser's never does.
+pub(crate) const MAPS_PEERS: bool = cfg!(not(target_family = "wasm"));

@@ -7,7 +7,7 @@ use crate::access::{Side as Claimed, check_claim, claim_host, move_now, part_byt
 use crate::allocation::mapping::MapRef;
 use crate::allocation::owner::Owner;
 use crate::allocation::{Call, Extra, Memory};
-use crate::borrow;
+use crate::borrow::{self, MAPS_PEERS};
 use crate::buffer::{Buffer, On};
 use crate::driver::{Access, Region, Span};
 use crate::entry;
@@ -118,7 +118,7 @@ async fn run(route: Route, src: &Buffer, dst: &Buffer) -> Outcome<()> {
 /// the copy runs.
 fn choose(src: &Buffer, dst: &Buffer) -> Outcome<(Route, Option<MapRef>)> {
     let one_driver = src.at.owner.driver.kind() == dst.at.owner.driver.kind();
-    let mut peers = if one_driver { Peers::UNASKED } else { Peers::NONE };
+    let mut peers = if one_driver && MAPS_PEERS { Peers::UNASKED } else { Peers::NONE };
     let mut kept = None;
     loop {
         let chosen = route(side(src), side(dst), peers);

@@ -26,6 +26,9 @@ impl Draining {
 
     /// Begins a drain, before it takes anything.
     pub(crate) fn begin(&self) -> Drain<'_> {
+        if !HAS_THREADS {
+            return Drain { draining: self, phase: 0 };
+        }
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             let next = word + unit(phase(word));
@@ -94,6 +97,9 @@ pub(crate) struct Drain<'a> {
 
 impl Drop for Drain<'_> {
     fn drop(&mut self) {
+        if !HAS_THREADS {
+            return;
+        }
         // ORDERING: releases what the drain did, to `is_over`.
         let before = self.draining.word.fetch_sub(unit(self.phase), Ordering::Release);
         if phase(before) != self.phase && count(before, self.phase) == 1 {
@@ -119,6 +125,8 @@ fn shift(phase: u64) -> u64 {
     COUNT_BITS * (phase & 1)
 }
 
+/// Whether threads drain beside each other: a browser's package has one, and nobody to wait for.
+pub(crate) const HAS_THREADS: bool = cfg!(not(target_family = "wasm"));
 const COUNT_BITS: u64 = 20;
 const COUNT: u64 = (1 << COUNT_BITS) - 1;
 const PHASE_SHIFT: u64 = 2 * COUNT_BITS;

@@ -10,9 +10,10 @@
 //! queues wait for what the lost one left unreached (S8.7). Any thread may call anything; the
 //! registry's locks are leaves, and no driver is called under them.
 
-use crate::allocation::owner::Owner;
+use crate::allocation::owner::{Owner, QUEUES_WAIT};
 use crate::budget::Where;
 use crate::drain::{self, After, Rest};
+use crate::draining::HAS_THREADS;
 use crate::driver::{Driver, Fault, Stopped};
 use crate::error::{Error, Failed, Misuse, Outcome};
 use crate::gate::Duty;
@@ -173,6 +174,9 @@ fn end(owner: &Arc<Owner>, why: &Arc<str>) {
 
 /// Loses the devices whose queues wait for what this loss leaves unreached.
 fn spread(owner: &Arc<Owner>) {
+    if !QUEUES_WAIT {
+        return;
+    }
     let why: Arc<str> = Arc::from(format!("{} lost", owner.name));
     for other in owners() {
         let waits = || {
@@ -375,8 +379,10 @@ pub(crate) async fn drain_out() {
     // Twice: a drain that began before a point was reached leaves what waits for it to the next.
     for _ in 0..2 {
         drain_all();
-        for owner in owners() {
-            owner.draining.wait_out().await;
+        if HAS_THREADS {
+            for owner in owners() {
+                owner.draining.wait_out().await;
+            }
         }
     }
 }

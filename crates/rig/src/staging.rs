@@ -84,7 +84,7 @@ pub(crate) fn key_of(device: &Owner) -> Key {
     let half_bytes = device.facts.half_bytes;
     match device.facts.import_align_bytes {
         _ if device.is_host() => Key::Host(half_bytes),
-        Some(align) if align <= page_bytes() => Key::Host(half_bytes),
+        Some(align) if MAPS_HOST && align <= page_bytes() => Key::Host(half_bytes),
         _ => Key::Own(device.id, half_bytes),
     }
 }
@@ -207,13 +207,15 @@ async fn seat(device: &Arc<Owner>, place: Place) -> Outcome<Option<Half>> {
         }
     };
     let map = match (map, place.set) {
-        (None, Key::Host(_)) if !device.is_host() => match map_half(device, &at)? {
+        (None, Key::Host(_)) if MAPS_HOST && !device.is_host() => match map_half(device, &at)? {
             Some(map) => Some(map),
             None => return Ok(None),
         },
         (map, _) => map,
     };
-    with_seat(place, |seat| seat.keep_map(map.as_ref()));
+    if MAPS_HOST {
+        with_seat(place, |seat| seat.keep_map(map.as_ref()));
+    }
     guard.keep = Some(());
     Ok(Some(Half { at, place: Some(place), map }))
 }
@@ -283,7 +285,7 @@ fn half_bytes(key: Key) -> u64 {
 async fn transient(device: &Arc<Owner>, key: Key) -> Outcome<Option<Half>> {
     let at = make(device, key, half_bytes(key).min(TRANSIENT_BYTES)).await?;
     let map = match key {
-        Key::Host(_) if !device.is_host() => match map_half(device, &at)? {
+        Key::Host(_) if MAPS_HOST && !device.is_host() => match map_half(device, &at)? {
             Some(map) => Some(map),
             None => return Ok(None),
         },
@@ -331,7 +333,7 @@ impl Half {
         len: u64,
         access: Access,
     ) -> Outcome<Option<(Span, MapRef)>> {
-        if !self.at.owner.is_host() || !matches!(key_of(device), Key::Host(_)) {
+        if !MAPS_HOST || !self.at.owner.is_host() || !matches!(key_of(device), Key::Host(_)) {
             return Ok(None);
         }
         let Some(map) = map_half(device, &self.at)? else { return Ok(None) };
@@ -364,7 +366,7 @@ fn forget(device: DeviceId) {
     while let Some(at) = sets.iter().position(own) {
         dropped.push(sets.remove(at));
     }
-    for set in sets.iter_mut() {
+    for set in sets.iter_mut().filter(|_| MAPS_HOST) {
         for seat in set.slots.as_flattened_mut() {
             while let Some(at) = seat.map.iter().position(of_device) {
                 maps.push(seat.map.remove(at));
@@ -375,6 +377,8 @@ fn forget(device: DeviceId) {
     drop((dropped, maps));
 }
 
+/// Whether devices may copy through halves of the host's: those of browsers have their own.
+const MAPS_HOST: bool = cfg!(not(target_family = "wasm"));
 const TRANSIENT_BYTES: u64 = 1 << 20;
 /// The most bytes of staging beside which a transient half is taken without a wait.
 const STAGING_BYTES: u64 = 256 << 20;

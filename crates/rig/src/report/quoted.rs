@@ -1,28 +1,23 @@
 //! Text in quotes, on one line.
 
-use std::fmt::{Display, Formatter};
+use std::fmt::{Display, Formatter, Write};
 
 /// Text as a JSON string, in quotes.
 pub(crate) struct Quoted<'a>(pub(crate) &'a str);
 
 impl Display for Quoted<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        f.write_str("\"")?;
-        let mut rest = self.0;
-        while let Some(at) = rest.find(|c: char| c == '"' || c == '\\' || c < ' ') {
-            let (plain, special) = rest.split_at(at);
-            f.write_str(plain)?;
-            let (byte, after) = special.split_at(1);
-            match byte {
-                "\"" | "\\" => write!(f, "\\{byte}")?,
-                "\n" => f.write_str("\\n")?,
-                "\t" => f.write_str("\\t")?,
-                _ => write!(f, "\\u{:04x}", byte.as_bytes()[0])?,
+        f.write_char('"')?;
+        for c in self.0.chars() {
+            match c {
+                '"' | '\\' => write!(f, "\\{c}")?,
+                '\n' => f.write_str("\\n")?,
+                '\t' => f.write_str("\\t")?,
+                c if c < ' ' => write!(f, "\\u{:04x}", u32::from(c))?,
+                c => f.write_char(c)?,
             }
-            rest = after;
         }
-        f.write_str(rest)?;
-        f.write_str("\"")
+        f.write_char('"')
     }
 }
 
