@@ -90,6 +90,10 @@ impl Scene {
             Situation::ReadOnly => {}
         }
         drain(&d);
+        if matches!(situation, Situation::Lost | Situation::LostBorrow) {
+            // The stop may be on another thread.
+            until("the stop", || d.is_settled());
+        }
         if situation == Situation::LostBorrow {
             // Whoever saw the end of the stop ends the mappings.
             until("the end of the mapping", || d.control.mappings_live() == 0);

@@ -81,8 +81,9 @@ fn s9_4_trim_under_running_work_returns_nothing_and_answers_it_as_pending() {
     }
     assert_eq!(d.control.count(Call::Free), 0);
     d.control.run_all();
-    let trimmed = d.trim().unwrap();
-    assert_eq!((trimmed.pending_bytes, d.held(), d.control.count(Call::Free)), (0, 0, 4));
+    // A drain of the tick may be in progress, and `trim` waits for none.
+    until("the way back", || d.trim().unwrap().pending_bytes == 0);
+    assert_eq!((d.held(), d.control.count(Call::Free)), (0, 4));
 }
 
 #[test]
@@ -97,10 +98,9 @@ fn s9_4_what_a_freed_cache_left_pending_is_returned_by_the_next_after_the_work()
         assert_eq!((freed.returned_bytes, freed.pending_bytes), (0, 4 * LEN));
     }
     d.control.run_all();
-    // The tick may come first; then there is nothing left to return.
-    let freed = d.free_cache().unwrap();
-    assert!([0, 4 * LEN].contains(&freed.returned_bytes));
-    assert_eq!((freed.pending_bytes, d.held(), d.control.count(Call::Free)), (0, 0, 4));
+    // The tick may come first, and be in the middle of it.
+    until("the way back", || d.free_cache().unwrap().pending_bytes == 0);
+    assert_eq!((d.held(), d.control.count(Call::Free)), (0, 4));
 }
 
 /// Tells when it is dropped.
