@@ -220,12 +220,45 @@ test(
       @compute @workgroup_size(1) fn main() { x[at] = many.first + many.all[62].w; }`);
     const count = 300;
     const x = await gpu.createBuffer(4 * count);
-    for (let at = 0; at < count; at += 1) {
+    const run = (at) => {
       const many = new Uint32Array(4 * 64);
       [many[0], many[255]] = [at, 1000];
-      set.run({ x, at, many }, [1]);
-    }
+      return set.run({ x, at, many }, [1]);
+    };
+    await gpu.wait(run(0));
+    const { gpu: device } = gpu;
+    const create = device.createBuffer;
+    let made = 0;
+    device.createBuffer = (what) => ((made += 1), create.call(device, what));
+    for (let at = 0; at < count; at += 1) run(at);
+    delete device.createBuffer;
+    equal(made, 0, "one buffer serves all of them");
     equal([...(await x.toArray(Uint32Array))], Array.from({ length: count }, (_, at) => at + 1000));
+  },
+  needs,
+);
+
+test(
+  "s13_15_a_uniform_that_is_too_large_or_finds_no_room_spoils_no_later_run",
+  async ({ open }) => {
+    const gpu = await open();
+    const set = await gpu.kernel(`
+      @group(0) @binding(0) var<storage, read_write> x: array<u32>;
+      @group(0) @binding(1) var<uniform> n: u32;
+      @compute @workgroup_size(1) fn main() { x[0] = n; }`);
+    const x = await gpu.createBuffer(4);
+    const { gpu: device } = gpu;
+    const bytes = device.limits.maxUniformBufferBindingSize + 1;
+    const e = await fails(() => set.run({ x, n: new Uint8Array(bytes) }, [1]), "Misuse", "Rejected");
+    holds(e.message.includes(`n has ${bytes} bytes`), e.message);
+    // What the engine refuses.
+    const create = device.createBuffer;
+    device.createBuffer = (what) => create.call(device, { ...what, size: device.limits.maxBufferSize + 4 });
+    const refused = set.run({ x, n: 1 }, [1]);
+    delete device.createBuffer;
+    await fails(() => gpu.wait(refused), "Misuse", "Rejected");
+    set.run({ x, n: 2 }, [1]);
+    equal([...(await x.toArray(Uint32Array))], [2]);
   },
   needs,
 );

@@ -81,7 +81,7 @@ export class Kernel {
     const buffers = this.#variables.map((variable) => {
       const value = (bind as Bindings)[variable.name];
       if (variable.space === "uniform") {
-        uniforms.push(uniformBytes(variable, value));
+        uniforms.push(uniformBytes(variable, value, this.#gpu.device.limits.maxUniformBufferBindingSize));
         return null;
       }
       const buffer = instance("run", variable.name, value, Buffer);
@@ -122,10 +122,10 @@ export class Kernel {
     const gpu = this.#gpu;
     const verdicts = SCOPES.map(() => gpu.judge(gpu.device.popErrorScope(), [value, value], this.#label));
     const isWell = (await Promise.all(verdicts)).every(Boolean);
+    gpu.uniforms.judged(places, isWell);
     if (value === 0 || !isWell) return;
     if (this.#shapes.size === SHAPES_MAX) this.#shapes.clear();
     this.#shapes.add(shape);
-    gpu.uniforms.found(places);
   }
 }
 
@@ -200,8 +200,9 @@ function variablesOf(wgsl: string): Variable[] {
 }
 
 /** Returns a uniform's bytes, of whole words for every type of WGSL. */
-function uniformBytes(variable: Variable, value: Bindings[string] | undefined): Uint8Array<ArrayBuffer> {
+function uniformBytes(variable: Variable, value: Bindings[string] | undefined, max: number): Uint8Array<ArrayBuffer> {
   const given = givenBytes(variable, value);
+  if (given.length > max) throw misuse("run", "Rejected", `${variable.name} has ${given.length} bytes; the most is ${max}`);
   const bytes = new Uint8Array(Math.ceil(given.length / 16) * 16);
   bytes.set(given);
   return bytes;

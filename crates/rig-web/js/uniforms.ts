@@ -39,9 +39,11 @@ export class Uniforms {
     });
   }
 
-  /** Notes that the engine found work well that has one of these places. */
-  found(places: readonly Place[]): void {
-    this.#isThere ||= places.some(({ buffer }) => buffer === this.#buffer);
+  /** Notes what the engine said of work that has these places; a buffer that may not be there goes. */
+  judged(places: readonly Place[], isWell: boolean): void {
+    if (this.#isThere || !places.some(({ buffer }) => buffer === this.#buffer)) return;
+    if (isWell) this.#isThere = true;
+    else this.end();
   }
 
   /** Lets the buffer go; what is on the queue goes on with it. */

@@ -35,8 +35,8 @@ pub struct Facts {
     pub piece_bytes: u64,
     /// The bytes of one staging half (S7.5).
     pub half_bytes: u64,
-    /// The most host bytes that one hand-over takes as they are, without a half, in a
-    /// [`crate::driver::Native`] (S7.6); 0 where it takes none.
+    /// The most host bytes of whole grains that one hand-over takes as they are, without a half, in
+    /// a [`crate::driver::Native`] (S7.6); any others come in pieces. 0 where it takes none.
     pub write_bytes: u64,
     /// The most foreign points one submission can wait for; below 0 counts as 0, and so does any
     /// number in a browser.
