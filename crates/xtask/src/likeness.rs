@@ -113,7 +113,7 @@ fn text_out(out: &mut Vec<u8>, text: &[u8]) {
 }
 
 /// What gzip sees.
-const SEEN_BYTES: usize = 32 * 1024;
+pub(crate) const SEEN_BYTES: usize = 32 * 1024;
 /// A shared run of fewer bytes is by chance.
 const RUN_BYTES: usize = 6;
 

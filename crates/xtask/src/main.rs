@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 mod bench;
 mod check;
+mod choices;
 mod clock;
 mod desktop;
 mod likeness;

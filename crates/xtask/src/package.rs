@@ -1,5 +1,6 @@
 //! The npm package: its wasm, its one module, its types; its tests, in Node and in three browsers.
 
+use crate::choices;
 use crate::likeness;
 use crate::packages::{install, is_on_path, on_path};
 use crate::step::{Failure, Found, Step, Sum};
@@ -65,9 +66,9 @@ fn shrink(workspace: &Workspace) -> Result<(), Failure> {
     let plain = ["--flatten", "--rereloop", "-Oz", "-g"];
     small("rig_web.silent.wasm", &path("rig_web.small.wasm"), &plain)?;
     made(&path("rig_web.small.wasm"), &path("rig_web.ordered.wasm"), likeness::named)?;
-    let package = workspace.root.join("dist/rig.wasm");
     let ordered = ["-Oz", "--reorder-functions-by-name"];
-    small("rig_web.ordered.wasm", &package, &ordered).map(drop)
+    small("rig_web.ordered.wasm", &path("rig_web.last.wasm"), &ordered)?;
+    made(&path("rig_web.last.wasm"), &workspace.root.join("dist/rig.wasm"), choices::likened)
 }
 
 /// Makes one module of another.
@@ -198,7 +199,7 @@ fn zipped(workspace: &Workspace, path: &str) -> Result<u64, Failure> {
 }
 
 /// What module and wasm may have together under `gzip -9`: what was reached, and a little more.
-const ZIPPED_MAX: u64 = 105_000;
+const ZIPPED_MAX: u64 = 102_900;
 /// What they are meant to have in the end (P20).
 const ZIPPED_GOAL: u64 = 80_000;
 /// The program whose GPU is wgpu's.
