@@ -343,7 +343,9 @@ fn in_stretch(bytes: u64) -> u32 {
 fn pass(guarded: &Guarded, entry: &str) -> Result<Pass, Bad> {
     guarded.scoped(|| {
         let device = &guarded.device;
-        let source = ShaderSource::Wgsl(include_str!("edge.wgsl").into());
+        let source = ShaderSource::Wgsl(
+            concat!(include_str!("edge.wgsl"), include_str!("words.wgsl")).into(),
+        );
         let module: ShaderModule =
             device.create_shader_module(ShaderModuleDescriptor { label: Some(entry), source });
         let pipeline = device.create_compute_pipeline(&ComputePipelineDescriptor {

@@ -1,6 +1,5 @@
 // Moves and fills of any bytes. WebGPU's own copies move whole words at whole words; here each
-// invocation makes one word of the destination. Some keep the bytes of it that lie outside; those
-// that make words which lie inside neither read the destination nor ask.
+// invocation makes one word of the destination, and keeps the bytes of it that lie outside.
 
 struct Job {
     source_at: u32,
@@ -34,11 +33,6 @@ fn word_of(index: u32) -> u32 {
     return job.target_at / 4u + index + select(0u, job.skip, index > 0u);
 }
 
-// The word of an invocation, of those that have none but the job's bytes.
-fn whole_word_of(index: u32) -> u32 {
-    return (job.target_at + 3u) / 4u + index;
-}
-
 // Puts a word together of two that follow each other, from that byte of the first on.
 fn joined(low: u32, high: u32, at: u32) -> u32 {
     let shift = 8u * (at & 3u);
@@ -55,14 +49,6 @@ fn fill_bytes(@builtin(global_invocation_id) id: vec3<u32>) {
 }
 
 @compute @workgroup_size(256)
-fn fill_words(@builtin(global_invocation_id) id: vec3<u32>) {
-    let word = whole_word_of(id.x);
-    if word < (job.target_at + job.len) / 4u {
-        words[word] = job.value;
-    }
-}
-
-@compute @workgroup_size(256)
 fn move_bytes(@builtin(global_invocation_id) id: vec3<u32>) {
     let word = word_of(id.x);
     if word * 4u >= job.target_at + job.len {
@@ -75,14 +61,4 @@ fn move_bytes(@builtin(global_invocation_id) id: vec3<u32>) {
     let low = select(0u, source[max(first, 1u) - 1u], first > 0u);
     let high = source[min(first, arrayLength(&source) - 1u)];
     put(word, joined(low, high, at));
-}
-
-@compute @workgroup_size(256)
-fn move_words(@builtin(global_invocation_id) id: vec3<u32>) {
-    let word = whole_word_of(id.x);
-    if word < (job.target_at + job.len) / 4u {
-        let at = job.source_at + word * 4u - job.target_at;
-        // Where the source ends before the second, nothing of that is taken.
-        words[word] = joined(source[at / 4u], source[at / 4u + 1u], at);
-    }
 }
