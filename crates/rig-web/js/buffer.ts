@@ -6,6 +6,7 @@ import { dead, misuse, outOfRoom, unsupported } from "./error.js";
 import { Export } from "./export.js";
 import { Usage } from "./flags.js";
 import type { Exports, Instance } from "./instance.js";
+import { listed, type Said } from "./said.js";
 import { completion, promised, type Wait } from "./wait.js";
 
 /** Bytes in memory. */
@@ -121,10 +122,10 @@ export class Buffer {
     const { instance: rig, device } = this.#made;
     const number = this.#live("stamps");
     rig.call((e) => e.stamps(number));
-    type Pair = [number, number];
-    const { write, uses } = JSON.parse(rig.answer) as { write: Pair | null; uses: Pair[] };
-    const point = ([index, value]: Pair) => ({ device: device.of(index), value });
-    return { write: write && point(write), uses: uses.map(point) };
+    const said = rig.answer as number[];
+    const point = () => ({ device: device.of(said.shift()!), value: said.shift()! });
+    const [write = null] = listed(said, point);
+    return { write, uses: listed(said, point) };
   }
 
   /**
@@ -227,8 +228,7 @@ export class Buffer {
     options("export", o);
     const number = this.#live("export");
     const { instance: rig } = this.#made;
-    type Place = [number, number, number];
-    const made = (kept: number, text: string) => new Export(rig, kept, JSON.parse(text) as Place);
+    const made = (kept: number, said: Said) => new Export(rig, kept, said as number[]);
     return rig.wait((e, t) => e.export(t, number), made, o);
   }
 
@@ -366,7 +366,7 @@ export class Buffer {
 
   #run<R>(call: string, own: number, access: number, f: (bytes: Uint8Array) => R): R {
     const { instance: rig } = this.#made;
-    const [array, offset, length] = JSON.parse(rig.answer) as [number, number, number];
+    const [array, offset, length] = rig.answer as [number, number, number];
     let value: R;
     try {
       if (array !== 0 && rig.arrays.isGone(array)) throw dead(call, rig.arrays.whyGone(array));

@@ -3,11 +3,12 @@
 import { Buffer, type Lent, type Made, numberOf, type Range } from "./buffer.js";
 import { Pacing } from "./collector.js";
 import { budgetOf, callable, has, instance, integer, list, options } from "./check.js";
-import { lost, misuse, RigError, told, unsupported } from "./error.js";
+import { lost, misuse, RigError, unsupported } from "./error.js";
 import type { Gpu } from "./gpu.js";
 import type { Exports, Instance } from "./instance.js";
 import { Kernel } from "./kernel.js";
 import { Listeners } from "./listeners.js";
+import { named, type Said, statsOf } from "./said.js";
 import type { DeviceStats, Returned } from "./stats.js";
 import { completion, raced, type Wait } from "./wait.js";
 
@@ -109,11 +110,12 @@ export class Device extends EventTarget {
     const { instance: rig, index, name, gpu } = opened;
     this.#pacing = rig.settings.pacing ? new Pacing(() => this.budget - this.held + this.cached) : null;
     rig.call((e) => e.facts(index));
-    this.facts = JSON.parse(rig.answer) as Facts;
-    const read = (_: number, text: string) => told(text);
+    const facts = named<Facts>(rig.answer, "architecture driver defaultBudget largest piece grain hostAddressed");
+    this.facts = { ...facts, hostAddressed: Boolean(facts.hostAddressed) };
+    const why = (_: number, [text]: Said) => lost(name, text as string);
     // Rejected by the end of the instance alone.
     const ended = (e: RigError) => lost(name, e.why ?? e.message);
-    this.lost = rig.quietly((e, t) => e.lost(t, index), read).catch(ended);
+    this.lost = rig.quietly((e, t) => e.lost(t, index), why).catch(ended);
     void this.lost.then((error) => this.dispatchEvent(new CustomEvent("lost", { detail: error })));
     if (gpu) gpu.onRejection = (value, why, label) => this.#rejected(value, why, label);
   }
@@ -379,7 +381,7 @@ export class Device extends EventTarget {
   stats(): DeviceStats {
     const { instance: rig } = this.#opened;
     rig.call((e) => e.stats(this.index));
-    return JSON.parse(rig.answer) as DeviceStats;
+    return statsOf(rig.answer);
   }
 
   /** Waits for the work submitted before, and ends the device. What the page brought stays. */
@@ -479,7 +481,7 @@ export class Device extends EventTarget {
   #giveBack(all: number): Returned {
     const { instance: rig } = this.#opened;
     rig.call((e) => e.give_back(this.index, all));
-    return JSON.parse(rig.answer) as Returned;
+    return named(rig.answer, "returned pending");
   }
 
   #number(what: number): number {

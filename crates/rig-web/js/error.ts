@@ -1,5 +1,6 @@
 // Errors as programs see them: one class, made in one place.
 
+import { named, reportOf, type Said } from "./said.js";
 import type { Report } from "./stats.js";
 
 /** What a caller can do about an error: fix the call, open again, make room, take another path. */
@@ -99,7 +100,21 @@ export function lost(device: string, why: string): RigError {
   return RigError.of({ code: "Lost", message: `device ${device} is lost: ${why}`, device, why });
 }
 
-/** @internal Makes an error of the text that the wasm tells it by, in which calls have Rust's names. */
-export function told(text: string): RigError {
-  return RigError.of(JSON.parse(text.replaceAll("create_buffer reclaims", "createBuffer reclaims")) as Told);
+/** @internal Makes an error of what the wasm half says of it, in which calls have Rust's names. */
+export function told(said: Said): RigError {
+  const code = said.shift() as Code;
+  if (code === "OutOfMemory") {
+    const fields = named<Told>(said, "message device askedBytes heldBytes budgetBytes picture");
+    const { message, picture = "" } = fields;
+    const report = reportOf(said);
+    return RigError.of({ ...fields, code, message: inJs(message), report, picture: inJs(picture) });
+  }
+  const [first, second, third] = said as [string, string, string];
+  if (code === "Lost") return lost(first, second);
+  if (code === "Unsupported") return unsupported(first, second);
+  return misuse(first.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase()), second, third);
+}
+
+function inJs(text: string): string {
+  return text.replace("create_buffer reclaims", "createBuffer reclaims");
 }

@@ -30,7 +30,7 @@ export class Export {
   }
 
   /** @internal Exports are made by buffers. */
-  constructor(instance: Instance, kept: number, [array, offset, length]: readonly [number, number, number]) {
+  constructor(instance: Instance, kept: number, [array = 0, offset = 0, length = 0]: readonly number[]) {
     this.#instance = instance;
     this.#kept = kept;
     this.#array = array;

@@ -5,6 +5,7 @@ import { Dropped, isFirefoxPage, Pressure } from "./collector.js";
 import { lost, RigError, told, unsupported } from "./error.js";
 import { Gpu } from "./gpu.js";
 import { gpuImports } from "./imports.js";
+import type { Said } from "./said.js";
 import { onAbort, type Wait } from "./wait.js";
 
 /** What the wasm half exports: its `src` says what each does. */
@@ -64,12 +65,12 @@ export interface Exports {
 interface Ticket {
   resolve(value: unknown): void;
   reject(error: unknown): void;
-  /** Makes of a number and a text what the promise settles with; it may fail. */
-  map(number: number, text: string): unknown;
+  /** Makes of a number and of what was said what the promise settles with; it may fail. */
+  map(number: number, said: Said): unknown;
   /** Forgets the signal, where there is one. */
   over?(): void;
   number: number;
-  text: string;
+  said: Said;
   error: unknown;
 }
 
@@ -89,10 +90,11 @@ export class Instance {
   readonly settings: Settings;
   /** The GPU devices, by number from 1, until each is over. */
   readonly gpus = new Map<number, Gpu>();
-  /** What the last call answered as text. */
-  answer = "";
+  /** What the last call answered besides a number. */
+  answer: Said = [];
+  #said: Said = [];
   #exports!: Exports;
-  #error = "";
+  #error: RigError | null = null;
   #dead: RigError | null = null;
   #nextTicket = 1;
   #nextGpu = 1;
@@ -136,14 +138,15 @@ export class Instance {
   /** Runs a call, throws what it told, and does what follows a call. */
   call<R>(f: (exports: Exports, ticket: number) => R, ticket = 0): R {
     if (this.#dead) throw this.#dead;
-    this.#error = "";
+    this.#error = null;
     let result: R;
     try {
       this.#takeDropped();
       result = f(this.#exports, ticket);
       const error = this.#error;
+      this.answer = this.#taken();
       this.#after();
-      if (error) throw told(error);
+      if (error) throw error;
     } catch (e) {
       if (RigError.is(e)) throw e;
       throw this.#end(e);
@@ -168,11 +171,11 @@ export class Instance {
   }
 
   /** Runs a call that settles a ticket, and promises what `map` makes of what it settles with. */
-  wait<T>(start: (exports: Exports, ticket: number) => void, map: (number: number, text: string) => T, o?: Wait): Promise<T> {
+  wait<T>(start: (exports: Exports, ticket: number) => void, map: (number: number, said: Said) => T, o?: Wait): Promise<T> {
     // Looking at a signal may run code of the program, after the numbers of handles were read.
     return this.dropped.kept(() => new Promise<T>((resolve, reject) => {
       const number = this.#nextTicket++;
-      const ticket: Ticket = { resolve: resolve as Ticket["resolve"], reject, map, number: 0, text: "", error: null };
+      const ticket: Ticket = { resolve: resolve as Ticket["resolve"], reject, map, number: 0, said: [], error: null };
       const signal = o?.signal;
       if (signal && !this.#hear(signal, number, ticket)) return;
       this.#tickets.set(number, ticket);
@@ -198,7 +201,7 @@ export class Instance {
         // Known ahead of what follows the call, which may settle it.
         later = new Promise((resolve, reject) => {
           const map = (settled: number) => settled;
-          const ticket: Ticket = { resolve: resolve as Ticket["resolve"], reject, map, number: 0, text: "", error: null };
+          const ticket: Ticket = { resolve: resolve as Ticket["resolve"], reject, map, number: 0, said: [], error: null };
           if (!o?.signal || this.#hear(o.signal, number, ticket)) this.#tickets.set(number, ticket);
         });
       }
@@ -223,7 +226,7 @@ export class Instance {
   }
 
   /** Waits like {@link Instance.wait}, for something that may never come and keeps nothing alive. */
-  quietly<T>(start: (exports: Exports, ticket: number) => void, map: (number: number, text: string) => T): Promise<T> {
+  quietly<T>(start: (exports: Exports, ticket: number) => void, map: (number: number, said: Said) => T): Promise<T> {
     this.#quiet += 1;
     const over = () => {
       this.#quiet -= 1;
@@ -337,6 +340,14 @@ export class Instance {
     return error;
   }
 
+  /** Takes what was said so far. */
+  #taken(): Said {
+    if (this.#said.length === 0) return [];
+    const said = this.#said;
+    this.#said = [];
+    return said;
+  }
+
   #bytes(at: number, length: number): Uint8Array {
     return new Uint8Array(this.#exports.memory.buffer, at, length);
   }
@@ -375,21 +386,22 @@ export class Instance {
       array_in: (from: number, length: number, array: number, at: number) => {
         arrays.part(array, at, length)?.set(this.#bytes(from, length));
       },
-      settle: (ticket: number, number: number, text: number, length: number) => {
-        const found = taken(ticket);
-        if (!found) return;
-        found.number = number;
-        found.text = this.#text(text, length);
+      say: (number: number) => {
+        this.#said.push(number);
       },
-      settle_error: (ticket: number, text: number, length: number) => {
-        const found = taken(ticket);
-        if (found) found.error = told(this.#text(text, length));
+      say_text: (text: number, length: number) => {
+        this.#said.push(this.#text(text, length));
       },
-      answer: (text: number, length: number) => {
-        this.answer = this.#text(text, length);
+      settle: (ticket: number, number: number) => {
+        const [said, found] = [this.#taken(), taken(ticket)];
+        if (found) Object.assign(found, { number, said });
       },
-      answer_error: (text: number, length: number) => {
-        this.#error = this.#text(text, length);
+      settle_error: (ticket: number) => {
+        const [error, found] = [told(this.#taken()), taken(ticket)];
+        if (found) found.error = error;
+      },
+      answer_error: () => {
+        this.#error = told(this.#taken());
       },
       collect: (round: number, turn: number) => (this.#pressure.take(round, turn) ? 1 : 0),
       ...gpuImports(this.gpus, (into) => (bytes) => this.#bytes(into, bytes.length).set(bytes)),
@@ -398,11 +410,11 @@ export class Instance {
 }
 
 /** Settles a promise; its signal has no say any more. */
-function settle({ resolve, reject, map, over, number, text, error }: Ticket): void {
+function settle({ resolve, reject, map, over, number, said, error }: Ticket): void {
   over?.();
   if (error) return reject(error);
   try {
-    resolve(map(number, text));
+    resolve(map(number, said));
   } catch (e) {
     reject(e);
   }

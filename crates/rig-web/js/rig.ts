@@ -8,6 +8,7 @@ import { Device, type Label } from "./device.js";
 import { misuse, RigError, unsupported } from "./error.js";
 import { Usage } from "./flags.js";
 import { type Exports, Instance, type Settings } from "./instance.js";
+import { countersOf, listed, statsOf } from "./said.js";
 import type { Counters, DeviceStats } from "./stats.js";
 import { completion, raced, type Wait } from "./wait.js";
 
@@ -296,7 +297,8 @@ class Face implements Rig {
 
   stats(): Stats {
     this.#instance.call((e) => e.stats(-1));
-    return JSON.parse(this.#instance.answer) as Stats;
+    const said = this.#instance.answer;
+    return { devices: listed(said, statsOf), sum: countersOf(said) };
   }
 
   async #request(name: string, o: OpenOptions): Promise<Device> {

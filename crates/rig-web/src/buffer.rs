@@ -1,13 +1,12 @@
 //! What the page calls of buffers. Each handle is a number of a table.
 
 use crate::driver::Lending;
-use crate::json;
 use crate::named::{
     Kept, NAMED, buffer_of, device_of, enter, keep, list, now, renamed, text, told, web,
 };
-use crate::page::{self, Array};
+use crate::page::{Array, say};
 use crate::task;
-use crate::told::{Answer, misuse};
+use crate::told::{misuse, say_numbers};
 use rig::bytes::{HostBytes, InArray};
 use rig::embed::{self, InPlace};
 use rig::{Buffer, Claims, Device, Misuse, Point, Use, copy_async};
@@ -85,21 +84,23 @@ extern "C" fn is_dead(buffer: f64) -> u32 {
     u32::from(buffer_of(buffer).dead().is_some())
 }
 
-/// Answers the stamps of a buffer as text: the write's device and value, then those of each use.
+/// Says the stamps of a buffer: the count of its writes, at most 1, the device and the value of
+/// each; then the same of its uses.
 #[unsafe(no_mangle)]
 extern "C" fn stamps(buffer: f64) {
     let stamps = buffer_of(buffer).stamps();
-    let index = |point: Point| {
+    points(stamps.write.as_slice());
+    points(&stamps.uses);
+}
+
+fn points(all: &[Point]) {
+    say(all.len() as f64);
+    for point in all {
         let of_point = |device: &Device| device.id() == point.device_id();
-        NAMED.with_borrow(|named| named.devices.iter().position(of_point)).unwrap_or_default()
-    };
-    let point = |point: Point| format!("[{},{}]", index(point), point.value());
-    let mut uses = String::new();
-    for at in &stamps.uses {
-        json::next(&mut uses, &point(*at));
+        let index = NAMED.with_borrow(|named| named.devices.iter().position(of_point));
+        say(index.unwrap_or_default() as f64);
+        say(point.value() as f64);
     }
-    let write = stamps.write.map_or("null".to_string(), point);
-    page::answered(&format!("{{\"write\":{write},\"uses\":[{uses}]}}"));
 }
 
 /// Makes a view.
@@ -122,28 +123,28 @@ extern "C" fn ready(ticket: f64, buffer: f64, write: u32) {
     task::start(ticket, async move {
         // Refused where an access would be, ahead of any wait.
         match task::once(InPlace::begin(&buffer, use_of(write))) {
-            Some(access) => access.map(|_| Answer::default()),
-            None => buffer.wait_async(use_of(write)).await.map(Answer::from),
+            Some(access) => access.map(|_| 0.0),
+            None => buffer.wait_async(use_of(write)).await.map(|_| 0.0),
         }
     });
 }
 
-/// Starts an access in place that waits for nothing; answers its handle, or 0 if it would wait,
-/// and as text where the bytes are.
+/// Starts an access in place that waits for nothing; answers its handle, or 0 if it would wait, and
+/// says where the bytes are.
 #[unsafe(no_mangle)]
 extern "C" fn access(buffer: f64, write: u32) -> f64 {
     let buffer = buffer_of(buffer);
     let Some(access) = task::once(InPlace::begin(&buffer, use_of(write))) else { return 0.0 };
     told(access.map(|access| {
-        page::answered(&place_text(access.bytes()));
+        say_place(access.bytes());
         keep(Kept::Access(access))
     }))
 }
 
-/// Returns where bytes are, as text: their array, the offset in it, their length.
-fn place_text(bytes: HostBytes) -> String {
+/// Says where bytes are: their array, the offset in it, their length.
+fn say_place(bytes: HostBytes) {
     let (array, offset) = bytes.array().map_or((0, 0), |at| (at.array, at.offset));
-    format!("[{array},{offset},{}]", bytes.len_bytes())
+    say_numbers(&[array.into(), offset, bytes.len_bytes()]);
 }
 
 /// Copies all of a buffer to another; answers what [`written`] does of the source.
@@ -151,7 +152,7 @@ fn place_text(bytes: HostBytes) -> String {
 extern "C" fn copy(ticket: f64, src: f64, dst: f64) -> f64 {
     let (src, dst) = (buffer_of(src), buffer_of(dst));
     let written = written(&src);
-    task::start_move(ticket, async move { copy_async(&src, &dst).await.map(Answer::from) });
+    task::start_move(ticket, async move { copy_async(&src, &dst).await.map(|_| 0.0) });
     written
 }
 
@@ -166,7 +167,7 @@ extern "C" fn blit(ticket: f64, buffer: f64, offset: f64, array: u32, len: f64, 
         let _array = Array(array);
         let done = embed::blit(&buffer, offset as u64, bytes, use_of(u32::from(call == 1))).await;
         let call = ["blit_to", "blit_from", "to_array"][call as usize];
-        done.map(Answer::from).map_err(|error| renamed(error, call))
+        done.map(|_| 0.0).map_err(|error| renamed(error, call))
     });
     written
 }
@@ -183,7 +184,7 @@ extern "C" fn fill(ticket: f64, buffer: f64, offset: f64, len: f64, byte: u32) {
     task::start_move(ticket, async move {
         let part = buffer.view(offset as u64, len as u64);
         let part = part.map_err(|error| renamed(error, "fill"))?;
-        part.fill_async(byte as u8).await.map(Answer::from)
+        part.fill_async(byte as u8).await.map(|_| 0.0)
     });
 }
 
@@ -248,15 +249,15 @@ fn claims_of(number: f64) -> Option<Claims> {
     })
 }
 
-/// Exports a buffer, once every use is over; settles with the export's number and, as text, where
-/// the bytes are.
+/// Exports a buffer, once every use is over; settles with the export's number, and says where the
+/// bytes are.
 #[unsafe(no_mangle)]
 extern "C" fn export(ticket: f64, buffer: f64) {
     let buffer = buffer_of(buffer);
     task::start(ticket, async move {
         let export = buffer.export_async().await?;
-        let text = embed::exported(&export, Use::Read).map(place_text)?;
-        Ok(Answer { number: keep(Kept::Export(export)), text })
+        embed::exported(&export, Use::Read).map(say_place)?;
+        Ok(keep(Kept::Export(export)))
     });
 }
 

@@ -2,11 +2,10 @@
 
 use crate::buffer::drop_buffer;
 use crate::driver::{self, Web, region};
-use crate::json;
 use crate::named::{NAMED, device_of, enter, now, site, text, told};
-use crate::page;
+use crate::page::{say, say_text};
 use crate::task;
-use crate::told::{self as errors, Answer};
+use crate::told::{number_of, say_counters, say_numbers, say_stats};
 use rig::driver::{Addressed, Driver, Fault};
 use rig::{BufferBuilder, Device, Opener, embed, memory};
 use std::sync::Arc;
@@ -33,14 +32,13 @@ extern "C" fn named() -> f64 {
     NAMED.with_borrow(|named| named.devices.iter().position(open)).map_or(-1.0, |at| at as f64)
 }
 
-/// Settles the ticket once the device is lost, with why.
+/// Settles the ticket once the device is lost, and says why.
 #[unsafe(no_mangle)]
 extern "C" fn lost(ticket: f64, device: u32) {
     let device = device_of(device);
     task::start(ticket, async move {
-        let why = device.lost_async().await;
-        let error = rig::Error::Lost { device: Arc::from(device.name()), why };
-        Ok(Answer { number: 0.0, text: errors::error(&error) })
+        say_text(&device.lost_async().await);
+        Ok(0.0)
     });
 }
 
@@ -59,55 +57,37 @@ extern "C" fn device_number_of(device: u32, what: u32) -> f64 {
         3 => device.submitted(),
         _ => device.reached(),
     };
-    if number == u64::MAX { f64::INFINITY } else { number as f64 }
+    number_of(number)
 }
 
-/// Answers the facts of a device, as text.
+/// Says the facts of a device.
 #[unsafe(no_mangle)]
 extern "C" fn facts(device: u32) {
     let device = device_of(device);
     let facts = device.facts();
-    let mut out = String::from("{\"architecture\":");
-    json::quote(&mut out, &facts.architecture);
-    let numbers = [
-        ("defaultBudget", facts.default_budget_bytes),
-        ("largest", facts.largest_bytes),
-        ("piece", facts.piece_bytes),
-        ("grain", facts.grain_bytes),
-    ];
-    for (name, value) in numbers {
-        out.push_str(&format!(",\"{name}\":"));
-        json::number(&mut out, value);
-    }
-    let addressed = facts.addressed == Addressed::Always;
-    out.push_str(&format!(",\"hostAddressed\":{addressed},\"driver\":"));
-    json::quote(&mut out, device.driver().kind());
-    out.push('}');
-    page::answered(&out);
+    say_text(&facts.architecture);
+    say_text(device.driver().kind());
+    say_numbers(&[
+        facts.default_budget_bytes,
+        facts.largest_bytes,
+        facts.piece_bytes,
+        facts.grain_bytes,
+    ]);
+    say(f64::from(facts.addressed == Addressed::Always));
 }
 
-/// Answers the statistics of a device as text, or those of all where it is -1, and what is live by
-/// label and by call site.
+/// Says the statistics of a device, and what is live by label and by call site; of all devices and
+/// their sum where it is -1.
 #[unsafe(no_mangle)]
 extern "C" fn stats(device: i32) {
     embed::drain();
     if let Ok(device) = u32::try_from(device) {
-        return page::answered(&stats_text(&device_of(device)));
+        return say_stats(&device_of(device));
     }
-    let mut devices = String::new();
-    for device in rig::devices() {
-        json::next(&mut devices, &stats_text(&device));
-    }
-    let sum = json::of(&rig::stats().sum);
-    page::answered(&format!("{{\"devices\":[{devices}],\"sum\":{sum}}}"));
-}
-
-fn stats_text(device: &Device) -> String {
-    let mut out = json::of(&device.stats());
-    out.pop();
-    let (labels, sites) = (json::of(&device.labels()), json::of(&device.sites()));
-    out.push_str(&format!(",\"labels\":{labels},\"sites\":{sites}}}"));
-    out
+    let devices = rig::devices();
+    say(devices.len() as f64);
+    devices.iter().for_each(say_stats);
+    say_counters(&rig::stats().sum);
 }
 
 /// Sets a device's budget.
@@ -117,14 +97,13 @@ extern "C" fn set_budget(device: u32, bytes: f64) -> f64 {
     told(device_of(device).set_budget(bytes).map(|()| 0.0))
 }
 
-/// Returns cached memory, all of it or what recent use says; answers as text what became of it.
+/// Returns cached memory, all of it or what recent use says; says what became of it.
 #[unsafe(no_mangle)]
 extern "C" fn give_back(device: u32, all: u32) -> f64 {
     let device = device_of(device);
     let returned = if all == 0 { device.trim() } else { device.free_cache() };
     told(returned.map(|returned| {
-        let (bytes, pending) = (returned.returned_bytes, returned.pending_bytes);
-        page::answered(&format!("{{\"returned\":{bytes},\"pending\":{pending}}}"));
+        say_numbers(&[returned.returned_bytes, returned.pending_bytes]);
         0.0
     }))
 }
@@ -133,14 +112,14 @@ extern "C" fn give_back(device: u32, all: u32) -> f64 {
 #[unsafe(no_mangle)]
 extern "C" fn close(ticket: f64, device: u32) {
     let device = device_of(device);
-    task::start(ticket, async move { device.close_async().await.map(Answer::from) });
+    task::start(ticket, async move { device.close_async().await.map(|()| 0.0) });
 }
 
 /// Waits for a value of a device.
 #[unsafe(no_mangle)]
 extern "C" fn wait(ticket: f64, device: u32, value: f64) {
     let device = device_of(device);
-    task::start(ticket, async move { device.wait_async(value as u64).await.map(Answer::from) });
+    task::start(ticket, async move { device.wait_async(value as u64).await.map(|_| 0.0) });
 }
 
 /// Makes a buffer, with the label that was put in, after a handle was dropped where one is named;
@@ -151,7 +130,7 @@ extern "C" fn create(ticket: f64, device: u32, len: f64, dropped: f64) -> f64 {
     let (device, tag) = (device_of(device), (text(), site()));
     task::start_now(ticket, async move {
         let builder = tagged(device.buffer(len as u64), tag);
-        builder.create_async().await.map(|buffer| Answer::from(enter(buffer)))
+        builder.create_async().await.map(enter)
     })
 }
 

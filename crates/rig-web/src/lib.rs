@@ -6,8 +6,7 @@
 //! | `driver` | the driver over the page's GPU objects |
 //! | `table` | handles by number, each with the generation of its slot |
 //! | `task` | futures, polled when the page says so, each with the ticket of a promise |
-//! | `json` | plain data as text, with JavaScript's names |
-//! | `told` | answers and errors as the page gets them |
+//! | `told` | what calls answer besides a number, and errors, value by value |
 //! | `named` | what the page names by number |
 //! | `heap` | the memory of this half |
 //! | `engine` | the instance: its start, its turns, the engine's collector |
@@ -27,8 +26,6 @@ mod driver;
 mod engine;
 #[cfg(target_family = "wasm")]
 mod heap;
-#[cfg(target_family = "wasm")]
-mod json;
 #[cfg(target_family = "wasm")]
 mod named;
 #[cfg(target_family = "wasm")]

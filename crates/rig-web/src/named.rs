@@ -96,7 +96,8 @@ pub(crate) fn now<T>(
 /// Answers a number, or tells the error.
 pub(crate) fn told(result: Result<f64>) -> f64 {
     result.unwrap_or_else(|error| {
-        page::failed(&told::error(&error));
+        told::say_error(&error);
+        page::answer_error();
         f64::NAN
     })
 }

@@ -20,10 +20,16 @@ unsafe extern "C" {
     fn array_out(array: u32, offset: f64, into: *mut u8, len: usize);
     fn array_in(from: *const u8, len: usize, array: u32, offset: f64);
 
-    fn settle(ticket: f64, value: f64, text: *const u8, len: usize);
-    fn settle_error(ticket: f64, text: *const u8, len: usize);
-    fn answer(text: *const u8, len: usize);
-    fn answer_error(text: *const u8, len: usize);
+    /// Says the next value of an answer or of an error, which is a number.
+    pub(crate) safe fn say(number: f64);
+    #[link_name = "say_text"]
+    fn page_say_text(text: *const u8, len: usize);
+    /// Settles the promise of a ticket, with a number and what was said.
+    pub(crate) safe fn settle(ticket: f64, value: f64);
+    /// Rejects the promise of a ticket with the error that was said.
+    pub(crate) safe fn settle_error(ticket: f64);
+    /// Answers the call in progress with the error that was said.
+    pub(crate) safe fn answer_error();
     safe fn collect(round: u32, turn: u32) -> u32;
 
     /// Answers the length of a text of a GPU device that `gpu_text_into` then copies.
@@ -109,28 +115,10 @@ impl Drop for Array {
     }
 }
 
-/// Settles the promise of a ticket, with a number and a text.
-pub(crate) fn settled(ticket: f64, value: f64, text: &str) {
+/// Says the next value of an answer or of an error, which is a text.
+pub(crate) fn say_text(text: &str) {
     // SAFETY: the page copies the text before it answers.
-    unsafe { settle(ticket, value, text.as_ptr(), text.len()) }
-}
-
-/// Rejects the promise of a ticket with an error, as text.
-pub(crate) fn rejected(ticket: f64, error: &str) {
-    // SAFETY: as in `settled`.
-    unsafe { settle_error(ticket, error.as_ptr(), error.len()) }
-}
-
-/// Answers the call in progress with a text.
-pub(crate) fn answered(text: &str) {
-    // SAFETY: as in `settled`.
-    unsafe { answer(text.as_ptr(), text.len()) }
-}
-
-/// Answers the call in progress with an error, as text.
-pub(crate) fn failed(error: &str) {
-    // SAFETY: as in `settled`.
-    unsafe { answer_error(error.as_ptr(), error.len()) }
+    unsafe { page_say_text(text.as_ptr(), text.len()) }
 }
 
 /// Starts a turn of the engine's collector; answers whether another may help.

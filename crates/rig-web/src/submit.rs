@@ -3,7 +3,6 @@
 use crate::driver::Commands;
 use crate::named::{buffer_of, device_of, list, renamed, told};
 use crate::task;
-use crate::told::Answer;
 use rig::driver::Native;
 use rig::{Buffer, Device, Point, Result, embed};
 use std::sync::Arc;
@@ -24,7 +23,7 @@ extern "C" fn submit(device: u32, commands: f64) -> f64 {
 #[unsafe(no_mangle)]
 extern "C" fn submit_when_ready(ticket: f64, device: u32, commands: f64) {
     let work = Submission::listed(device, commands);
-    task::start(ticket, async move { work.run().await.map(Answer::from) });
+    task::start(ticket, async move { work.run().await.map(|point| point.value() as f64) });
 }
 
 /// Work of the page and what it names.

@@ -6,7 +6,7 @@
 use crate::named::told;
 use crate::page;
 use crate::table::Table;
-use crate::told::{self, Answer};
+use crate::told;
 use rig::Result;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-type Task = Pin<Box<dyn Future<Output = Result<Answer>>>>;
+type Task = Pin<Box<dyn Future<Output = Result<f64>>>>;
 
 /// A future with what wakes it, which is the same as long as it lives.
 struct Running {
@@ -32,12 +32,12 @@ struct Started {
 }
 
 /// Starts a future whose answer settles a ticket.
-pub(crate) fn start(ticket: f64, future: impl Future<Output = Result<Answer>> + 'static) {
+pub(crate) fn start(ticket: f64, future: impl Future<Output = Result<f64>> + 'static) {
     start_boxed(ticket, false, Box::pin(future));
 }
 
 /// Starts a future like [`start`] that moves bytes of buffers, and ends once their work does.
-pub(crate) fn start_move(ticket: f64, future: impl Future<Output = Result<Answer>> + 'static) {
+pub(crate) fn start_move(ticket: f64, future: impl Future<Output = Result<f64>> + 'static) {
     start_boxed(ticket, true, Box::pin(future));
 }
 
@@ -49,12 +49,8 @@ fn start_boxed(ticket: f64, is_move: bool, task: Task) {
 
 /// Starts a future that usually ends at once, whose answer is returned then; else 0, and the answer
 /// settles the ticket.
-pub(crate) fn start_now(
-    ticket: f64,
-    future: impl Future<Output = Result<Answer>> + 'static,
-) -> f64 {
-    begin(ticket, false, Box::pin(future))
-        .map_or(0.0, |answer| told(answer.map(|answer| answer.number)))
+pub(crate) fn start_now(ticket: f64, future: impl Future<Output = Result<f64>> + 'static) -> f64 {
+    begin(ticket, false, Box::pin(future)).map_or(0.0, told)
 }
 
 /// Whether the task that is polled, itself no move, has to wait for a move that began before it,
@@ -70,7 +66,7 @@ pub(crate) fn waits_for_moves(waker: &Waker) -> bool {
     has_to.is_some()
 }
 
-fn begin(ticket: f64, is_move: bool, task: Task) -> Option<Result<Answer>> {
+fn begin(ticket: f64, is_move: bool, task: Task) -> Option<Result<f64>> {
     // Owned by nobody while it is polled: what it calls may start others.
     let started = Started { ticket, is_move, running: None };
     let number = TASKS.with_borrow_mut(|tasks| tasks.insert(started));
@@ -79,10 +75,13 @@ fn begin(ticket: f64, is_move: bool, task: Task) -> Option<Result<Answer>> {
     poll(number, Running { task, woken, waker })
 }
 
-fn settle(ticket: f64, answer: Result<Answer>) {
+fn settle(ticket: f64, answer: Result<f64>) {
     match answer {
-        Ok(answer) => page::settled(ticket, answer.number, &answer.text),
-        Err(error) => page::rejected(ticket, &told::error(&error)),
+        Ok(number) => page::settle(ticket, number),
+        Err(error) => {
+            told::say_error(&error);
+            page::settle_error(ticket);
+        }
     }
 }
 
@@ -130,7 +129,7 @@ pub(crate) fn pump() {
 }
 
 /// Polls a task; answers what it ends with.
-fn poll(number: f64, mut running: Running) -> Option<Result<Answer>> {
+fn poll(number: f64, mut running: Running) -> Option<Result<f64>> {
     let outer = POLLED.replace(number);
     let polled = running.task.as_mut().poll(&mut Context::from_waker(&running.waker));
     POLLED.set(outer);

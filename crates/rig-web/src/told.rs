@@ -1,75 +1,31 @@
-//! Answers and errors as the page gets them: a number, a text, an error as text.
+//! What calls answer besides a number, and errors: values, said in an order that the page knows.
+//!
+//! `js/stats.ts` and `js/error.ts` give them their names.
 
-use crate::json;
-use rig::{Error, Misuse, Point};
+use crate::page::{say, say_text};
+use rig::{Device, DeviceStats, Error, LabelTotal, Misuse, Report, SiteTotal};
 
-/// What a call that may wait answers.
-#[derive(Default)]
-pub(crate) struct Answer {
-    pub(crate) number: f64,
-    pub(crate) text: String,
-}
-
-impl From<f64> for Answer {
-    fn from(number: f64) -> Self {
-        Self { number, text: String::new() }
-    }
-}
-
-impl From<()> for Answer {
-    fn from((): ()) -> Self {
-        Self::default()
-    }
-}
-
-impl From<Point> for Answer {
-    fn from(point: Point) -> Self {
-        Self::from(point.value() as f64)
-    }
-}
-
-/// Returns an error as the text that `js/error.ts` makes an error of.
-pub(crate) fn error(error: &Error) -> String {
-    let mut out = String::from("{\"code\":");
-    json::quote(&mut out, error.code());
-    field(&mut out, "message", &message(error));
+/// Says an error: which of the four it is, then its fields.
+pub(crate) fn say_error(error: &Error) {
+    say_text(error.code());
     match error {
         Error::OutOfMemory { device, asked_bytes, held_bytes, budget_bytes, report } => {
-            field(&mut out, "device", device);
-            let bytes = [
-                ("askedBytes", *asked_bytes),
-                ("heldBytes", *held_bytes),
-                ("budgetBytes", *budget_bytes),
-            ];
-            for (name, value) in bytes {
-                out.push_str(",\"");
-                out.push_str(name);
-                out.push_str("\":");
-                json::number(&mut out, value);
-            }
-            out.push_str(",\"report\":");
-            out.push_str(&json::of(&**report));
-            field(&mut out, "picture", &report.to_string());
+            say_text(&error.to_string());
+            say_text(device);
+            say_numbers(&[*asked_bytes, *held_bytes, *budget_bytes]);
+            say_text(&report.to_string());
+            say_report(report);
         }
         Error::Lost { device, why } | Error::Unsupported { device, why } => {
-            field(&mut out, "device", device);
-            field(&mut out, "why", why);
+            say_text(device);
+            say_text(why);
         }
         Error::Misuse { call, what } => {
-            field(&mut out, "call", &json::camel(call));
-            field(&mut out, "what", what.name());
+            say_text(call);
+            say_text(what.name());
+            say_text(&what.to_string());
         }
         _ => {}
-    }
-    out.push('}');
-    out
-}
-
-/// Returns an error as a line, with JavaScript's names of calls.
-fn message(error: &Error) -> String {
-    match error {
-        Error::Misuse { call, what } => format!("misuse of {}: {what}", json::camel(call)),
-        error => error.to_string(),
     }
 }
 
@@ -78,9 +34,103 @@ pub(crate) fn misuse(call: &'static str, what: Misuse) -> Error {
     Error::Misuse { call, what }
 }
 
-fn field(out: &mut String, name: &str, text: &str) {
-    out.push(',');
-    json::quote(out, name);
-    out.push(':');
-    json::quote(out, text);
+/// Says the statistics of a device, and what is live by label and by call site.
+pub(crate) fn say_stats(device: &Device) {
+    say_counters(&device.stats());
+    say_labels(&device.labels());
+    say_sites(&device.sites());
+}
+
+/// Says what a device holds, and what came of its allocations.
+pub(crate) fn say_counters(stats: &DeviceStats) {
+    say_text(&stats.name);
+    say_numbers(&[
+        stats.budget_bytes,
+        stats.live_bytes,
+        stats.returning_bytes,
+        stats.cached_bytes,
+        stats.staging_bytes,
+        stats.pinned_bytes,
+        stats.given_away_bytes,
+        stats.held_bytes,
+        stats.peak_held_bytes,
+        stats.peak_live_bytes,
+        stats.requested_count,
+        stats.requested_bytes,
+        stats.returned_count,
+        stats.returned_bytes,
+        stats.actual_count,
+        stats.actual_bytes,
+        stats.freed_count,
+        stats.freed_bytes,
+        stats.driver_ns,
+        stats.total_ns,
+    ]);
+    say_numbers(&stats.kind_counts);
+}
+
+fn say_report(report: &Report) {
+    say_text(&report.payer);
+    say_numbers(&[
+        report.budget_bytes,
+        report.live_bytes,
+        report.returning_bytes,
+        report.cached_bytes,
+        report.staging_bytes,
+        report.pinned_bytes,
+        report.given_away_bytes,
+        report.asked_bytes,
+        report.bin_bytes,
+        report.largest_cached_bytes,
+        u64::from(report.immediate),
+    ]);
+    say_labels(&report.labels);
+    say_sites(&report.sites);
+    say(report.rounds.len() as f64);
+    for round in &report.rounds {
+        let kept = &round.kept;
+        say_numbers(&[
+            round.returned_bytes,
+            round.waited_bytes,
+            kept.live_bytes,
+            kept.claimed_bytes,
+            kept.exported_bytes,
+            kept.lent_bytes,
+            kept.mapped_bytes,
+            kept.lost_bytes,
+        ]);
+        say(kept.unreached.len() as f64);
+        for (name, bytes) in &kept.unreached {
+            say_text(name);
+            say_numbers(&[*bytes]);
+        }
+    }
+}
+
+fn say_labels(all: &[LabelTotal]) {
+    say(all.len() as f64);
+    for total in all {
+        say_text(&total.label);
+        say_numbers(&[total.bytes, total.count]);
+    }
+}
+
+fn say_sites(all: &[SiteTotal]) {
+    say(all.len() as f64);
+    for total in all {
+        say_text(&total.site);
+        say_numbers(&[total.bytes, total.count]);
+    }
+}
+
+/// Says numbers.
+pub(crate) fn say_numbers(values: &[u64]) {
+    for value in values {
+        say(number_of(*value));
+    }
+}
+
+/// Returns a number as JavaScript has it: `u64::MAX` is infinity.
+pub(crate) fn number_of(value: u64) -> f64 {
+    if value == u64::MAX { f64::INFINITY } else { value as f64 }
 }

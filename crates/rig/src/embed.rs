@@ -19,13 +19,11 @@ use crate::hand::{Job, Touch, hand_over, merge};
 use crate::kept::Claims;
 use crate::life;
 use crate::prepare::{check_on, check_usable, span_of};
-use crate::report::Quoted;
 use crate::settings;
 use crate::sync::MaybeSend;
 use crate::tick;
 use crate::timeline::Point;
 use std::any::Any;
-use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -124,11 +122,6 @@ pub async fn end(buffer: &Buffer, why: &str) -> Result<()> {
 pub fn region(buffer: &Buffer) -> Result<Region> {
     buffer.check_live("submit")?;
     Ok(buffer.region())
-}
-
-/// Returns a text as a JSON string, in quotes.
-pub fn quoted(text: &str) -> impl Display {
-    Quoted(text)
 }
 
 /// What an embedder submits at once: work in its driver's own form, or none, and the buffers that

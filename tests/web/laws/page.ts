@@ -50,8 +50,8 @@ async function suspended(turn: () => Promise<void>): Promise<Suspended> {
 /** Answers the names of the laws. */
 export async function names(): Promise<string[]> {
   const { instance, names } = await suspended(async () => undefined);
-  names();
-  return instance.answer.split(" ");
+  instance.call(names);
+  return instance.answer as string[];
 }
 
 /** Runs a law on a GPU device that nobody else uses. */

@@ -34,11 +34,10 @@ fn tell(why: &str) {
     unsafe { trapped(why.as_ptr(), why.len()) }
 }
 
-/// Answers the names of the laws, in one line.
+/// Says the names of the laws.
 #[unsafe(no_mangle)]
 extern "C" fn names() {
-    let names: Vec<&str> = LAWS.iter().map(|(name, _)| *name).collect();
-    page::answered(&names.join(" "));
+    LAWS.iter().for_each(|(name, _)| page::say_text(name));
 }
 
 /// Runs a law on a GPU device of the page that no work was handed to yet.
