@@ -3,17 +3,17 @@
 //! `js/stats.ts` and `js/error.ts` give them their names.
 
 use crate::page::{say, say_text};
-use rig::{Device, DeviceStats, Error, LabelTotal, Misuse, Report, SiteTotal};
+use rig::{Device, DeviceStats, Error, LabelTotal, Misuse, Report, SiteTotal, embed};
 
 /// Says an error: which of the four it is, then its fields.
 pub(crate) fn say_error(error: &Error) {
     say_text(error.code());
     match error {
         Error::OutOfMemory { device, asked_bytes, held_bytes, budget_bytes, report } => {
-            say_text(&error.to_string());
+            say_text(&embed::text_of(error));
             say_text(device);
             say_numbers(&[*asked_bytes, *held_bytes, *budget_bytes]);
-            say_text(&report.to_string());
+            say_text(&embed::text_of_report(report));
             say_report(report);
         }
         Error::Lost { device, why } | Error::Unsupported { device, why } => {
@@ -23,7 +23,7 @@ pub(crate) fn say_error(error: &Error) {
         Error::Misuse { call, what } => {
             say_text(call);
             say_text(what.name());
-            say_text(&what.to_string());
+            say_text(&embed::text_of_misuse(what));
         }
         _ => {}
     }

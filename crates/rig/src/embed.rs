@@ -13,12 +13,13 @@ use crate::create::BufferBuilder;
 use crate::device::Device;
 use crate::driver::{Access, Native, Op, Part, Region, Work};
 use crate::entry;
-use crate::error::{Failed, Misuse, Result};
+use crate::error::{Error, Failed, Misuse, Result};
 use crate::export::Export;
 use crate::hand::{Job, Touch, hand_over, merge};
 use crate::kept::Claims;
 use crate::life;
 use crate::prepare::{check_on, check_usable, span_of};
+use crate::report::{Report, text};
 use crate::settings;
 use crate::sync::MaybeSend;
 use crate::tick;
@@ -122,6 +123,23 @@ pub async fn end(buffer: &Buffer, why: &str) -> Result<()> {
 pub fn region(buffer: &Buffer) -> Result<Region> {
     buffer.check_live("submit")?;
     Ok(buffer.region())
+}
+
+/// Returns the text of an error.
+///
+/// This and what follows say what `Display` does, without the code of formatters.
+pub fn text_of(error: &Error) -> String {
+    text!(error)
+}
+
+/// Returns the text of what was wrong with a call.
+pub fn text_of_misuse(what: &Misuse) -> String {
+    text!(what)
+}
+
+/// Returns the text of a report.
+pub fn text_of_report(report: &Report) -> String {
+    text!(report)
 }
 
 /// What an embedder submits at once: work in its driver's own form, or none, and the buffers that

@@ -3,9 +3,11 @@
 //! Four variants, because a caller can do four things: make room, reopen, take another path, fix
 //! the call. Errors are cheap to clone and keep no buffer alive (S0.1). Any thread may hold one.
 
-use crate::report::Report;
+use crate::report::{Piece, Report, put};
 use std::fmt;
 use std::sync::Arc;
+
+pub(crate) use crate::report::text;
 
 /// The result of a call of this library.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -37,15 +39,10 @@ pub(crate) type Outcome<T> = std::result::Result<T, Failed>;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// There was no room within the budget, or the driver had none, after every round.
-    #[error(
-        "out of memory on {device}: {asked_bytes} bytes asked, {held_bytes} {}held{}",
-        OfBudget(*.budget_bytes),
-        hint(.report)
-    )]
     OutOfMemory {
         /// The device asked.
         device: Arc<str>,
@@ -59,7 +56,6 @@ pub enum Error {
         report: Arc<Report>,
     },
     /// The device ended for good. A new one can be opened once its stop returned.
-    #[error("device {device} is lost: {why}")]
     Lost {
         /// The device lost.
         device: Arc<str>,
@@ -67,7 +63,6 @@ pub enum Error {
         why: Arc<str>,
     },
     /// This device, driver or platform cannot do what was asked; another path is needed.
-    #[error("{device} does not support this: {why}")]
     Unsupported {
         /// The device asked.
         device: Arc<str>,
@@ -75,7 +70,6 @@ pub enum Error {
         why: Arc<str>,
     },
     /// The call was wrong, and changed nothing.
-    #[error("misuse of {call}: {what}")]
     Misuse {
         /// The call.
         call: &'static str,
@@ -146,17 +140,15 @@ impl From<Failed> for Error {
 }
 
 /// What was wrong with a call.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Misuse {
     /// The call came from a place that may only drop and ask facts (S0.5).
-    #[error("called from inside {inside}")]
     Reentrant {
         /// The place.
         inside: &'static str,
     },
     /// A range ends past its end, or overflows.
-    #[error("the range ends at {end_bytes} of {len_bytes} bytes")]
     OutOfRange {
         /// Where the range ends; `u64::MAX` where that overflows.
         end_bytes: u64,
@@ -164,25 +156,20 @@ pub enum Misuse {
         len_bytes: u64,
     },
     /// The buffer's bytes are gone.
-    #[error("the buffer is dead: {why}")]
     Dead {
         /// What ended it.
         why: Arc<str>,
     },
     /// The memory must not be written.
-    #[error("the buffer is read-only")]
     ReadOnly,
     /// A claim, or a call that moves these bytes, stands in the way.
-    #[error("the memory is claimed or being moved")]
     Busy,
     /// The name belongs to a device of another driver.
-    #[error("the name is taken by a {driver} device")]
     NameTaken {
         /// The driver of the device that has the name.
         driver: &'static str,
     },
     /// The value has not been assigned.
-    #[error("value {value} was not submitted yet, the last is {submitted}")]
     NotSubmitted {
         /// The value asked for.
         value: u64,
@@ -190,7 +177,6 @@ pub enum Misuse {
         submitted: u64,
     },
     /// The buffer is not memory of this device, nor a borrow on it.
-    #[error("the buffer is on {found}, not on {wanted}")]
     WrongDevice {
         /// The device the buffer is on.
         found: Arc<str>,
@@ -198,7 +184,6 @@ pub enum Misuse {
         wanted: Arc<str>,
     },
     /// A copy's two sides differ in length.
-    #[error("the source has {src_bytes} bytes, the destination {dst_bytes}")]
     LengthsDiffer {
         /// The source's bytes.
         src_bytes: u64,
@@ -206,10 +191,8 @@ pub enum Misuse {
         dst_bytes: u64,
     },
     /// A copy's two sides share a byte.
-    #[error("source and destination overlap")]
     Overlap,
     /// The bytes do not start at a multiple of the type's alignment.
-    #[error("the bytes start {offset_bytes} past a multiple of {align_bytes}")]
     Misaligned {
         /// The remainder.
         offset_bytes: u64,
@@ -217,7 +200,6 @@ pub enum Misuse {
         align_bytes: u64,
     },
     /// The bytes are not a whole number of elements.
-    #[error("{len_bytes} bytes are not a whole number of elements of {element_bytes}")]
     PartialElement {
         /// The bytes there are.
         len_bytes: u64,
@@ -225,16 +207,13 @@ pub enum Misuse {
         element_bytes: u64,
     },
     /// The host cannot be closed.
-    #[error("the host cannot be closed")]
     HostClose,
     /// A number that has to be above 0 is 0.
-    #[error("{what} must not be 0")]
     Zero {
         /// The number.
         what: &'static str,
     },
     /// Something was said of a part that is not there.
-    #[error("{said} comes behind {of}, and there is none")]
     NoPart {
         /// What was said.
         said: &'static str,
@@ -242,7 +221,6 @@ pub enum Misuse {
         of: &'static str,
     },
     /// A part comes after one that is not before it.
-    #[error("part {part} cannot come after part {after}")]
     After {
         /// The part.
         part: u64,
@@ -250,7 +228,6 @@ pub enum Misuse {
         after: u64,
     },
     /// A queue that the device does not have, or that does not run this work.
-    #[error("queue {queue} does not run {work}")]
     Queue {
         /// The queue.
         queue: u64,
@@ -258,7 +235,6 @@ pub enum Misuse {
         work: &'static str,
     },
     /// Too few or too many run buffers.
-    #[error("{given} run buffers given, {named} named")]
     RunBuffers {
         /// Buffers given.
         given: u64,
@@ -266,7 +242,6 @@ pub enum Misuse {
         named: u64,
     },
     /// Launch arguments that no launch can take.
-    #[error("{bytes} bytes of launch arguments, at most {bytes_max} in memory the host addresses")]
     Arguments {
         /// The bytes given.
         bytes: u64,
@@ -274,19 +249,15 @@ pub enum Misuse {
         bytes_max: u64,
     },
     /// Work that the device never has room for.
-    #[error("the work never fits the device's queue")]
     TooLarge,
     /// The driver found the work wrong; nothing ran.
-    #[error("the driver rejected the work: {why}")]
     Rejected {
         /// What the driver says.
         why: Arc<str>,
     },
     /// The buffer is not claimed by this object.
-    #[error("the buffer is not claimed exclusively here")]
     NotClaimed,
     /// The buffer covers only part of its allocation.
-    #[error("the buffer covers {len_bytes} of its allocation's {allocation_bytes} bytes")]
     NotSpanning {
         /// The buffer's bytes.
         len_bytes: u64,
@@ -294,19 +265,15 @@ pub enum Misuse {
         allocation_bytes: u64,
     },
     /// The claims were released.
-    #[error("the claims have ended")]
     ClaimsEnded,
     /// A donation shares bytes with another donation or with a read.
-    #[error("a donation overlaps another donation or a read")]
     DonationOverlaps,
     /// The call would have to wait, and this form never does.
-    #[error("the call would have to wait for {what}")]
     WouldWait {
         /// What for.
         what: Arc<str>,
     },
     /// An option with a value outside its range.
-    #[error("{option} is {given}, which is not {allowed}")]
     Option {
         /// The option.
         option: &'static str,
@@ -371,14 +338,106 @@ pub(crate) fn check_range(
     Ok(())
 }
 
-/// What a payer may hold, where it is bounded.
-struct OfBudget(u64);
-
-impl fmt::Display for OfBudget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 == u64::MAX { Ok(()) } else { write!(f, "of {} ", self.0) }
+impl Piece for &Error {
+    fn put(self, text: &mut String) {
+        match self {
+            Error::OutOfMemory { device, asked_bytes, held_bytes, budget_bytes, report } => {
+                put!(text, "out of memory on ", device, ": ", asked_bytes, " bytes asked, ");
+                put!(text, held_bytes, " ");
+                if *budget_bytes < u64::MAX {
+                    put!(text, "of ", budget_bytes, " ");
+                }
+                put!(text, "held", hint(report));
+            }
+            Error::Lost { device, why } => put!(text, "device ", device, " is lost: ", why),
+            Error::Unsupported { device, why } => {
+                put!(text, device, " does not support this: ", why);
+            }
+            Error::Misuse { call, what } => put!(text, "misuse of ", call, ": ", what),
+        }
     }
 }
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&text!(self))
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl Piece for &Misuse {
+    fn put(self, text: &mut String) {
+        match self {
+            Misuse::Reentrant { inside } => put!(text, "called from inside ", inside),
+            Misuse::OutOfRange { end_bytes, len_bytes } => {
+                put!(text, "the range ends at ", end_bytes, " of ", len_bytes, " bytes")
+            }
+            Misuse::Dead { why } => put!(text, "the buffer is dead: ", why),
+            Misuse::ReadOnly => put!(text, "the buffer is read-only"),
+            Misuse::Busy => put!(text, "the memory is claimed or being moved"),
+            Misuse::NameTaken { driver } => {
+                put!(text, "the name is taken by a ", driver, " device")
+            }
+            Misuse::NotSubmitted { value, submitted } => {
+                put!(text, "value ", value, " was not submitted yet, the last is ", submitted)
+            }
+            Misuse::WrongDevice { found, wanted } => {
+                put!(text, "the buffer is on ", found, ", not on ", wanted)
+            }
+            Misuse::LengthsDiffer { src_bytes, dst_bytes } => {
+                put!(text, "the source has ", src_bytes, " bytes, the destination ", dst_bytes)
+            }
+            Misuse::Overlap => put!(text, "source and destination overlap"),
+            Misuse::Misaligned { offset_bytes, align_bytes } => {
+                put!(text, "the bytes start ", offset_bytes, " past a multiple of ", align_bytes)
+            }
+            Misuse::PartialElement { len_bytes, element_bytes } => {
+                put!(text, len_bytes, " bytes are not a whole number of elements of ");
+                put!(text, element_bytes)
+            }
+            Misuse::HostClose => put!(text, "the host cannot be closed"),
+            Misuse::Zero { what } => put!(text, what, " must not be 0"),
+            Misuse::NoPart { said, of } => {
+                put!(text, said, " comes behind ", of, ", and there is none")
+            }
+            Misuse::After { part, after } => {
+                put!(text, "part ", part, " cannot come after part ", after)
+            }
+            Misuse::Queue { queue, work } => put!(text, "queue ", queue, " does not run ", work),
+            Misuse::RunBuffers { given, named } => {
+                put!(text, given, " run buffers given, ", named, " named")
+            }
+            Misuse::Arguments { bytes, bytes_max } => {
+                put!(text, bytes, " bytes of launch arguments, at most ", bytes_max);
+                put!(text, " in memory the host addresses")
+            }
+            Misuse::TooLarge => put!(text, "the work never fits the device's queue"),
+            Misuse::Rejected { why } => put!(text, "the driver rejected the work: ", why),
+            Misuse::NotClaimed => put!(text, "the buffer is not claimed exclusively here"),
+            Misuse::NotSpanning { len_bytes, allocation_bytes } => {
+                put!(text, "the buffer covers ", len_bytes, " of its allocation's ");
+                put!(text, allocation_bytes, " bytes")
+            }
+            Misuse::ClaimsEnded => put!(text, "the claims have ended"),
+            Misuse::DonationOverlaps => {
+                put!(text, "a donation overlaps another donation or a read")
+            }
+            Misuse::WouldWait { what } => put!(text, "the call would have to wait for ", what),
+            Misuse::Option { option, given, allowed } => {
+                put!(text, option, " is ", given, ", which is not ", allowed)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Misuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&text!(self))
+    }
+}
+
+impl std::error::Error for Misuse {}
 
 fn hint(report: &Report) -> &'static str {
     if report.immediate { "; create_buffer reclaims before it fails" } else { "" }

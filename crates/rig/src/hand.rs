@@ -16,7 +16,7 @@ use crate::allocation::{Allocation, Memory};
 use crate::claim::{Answer, Marking, Pass};
 use crate::driver::{HandOver, Producer, Room, Work};
 use crate::entry;
-use crate::error::{Failed, Misuse, Outcome};
+use crate::error::{Failed, Misuse, Outcome, text};
 use crate::hand::producers::Producers;
 use crate::life::{self, InFlight};
 use crate::profile::{self, Event, What};
@@ -294,7 +294,7 @@ fn follow_losses(owner: &Arc<Owner>, queued: &[Point], value: u64) -> Outcome<()
                 return Ok(());
             }
             let name = crate::timeline::track(point.device_id()).name();
-            life::lose(owner, &Arc::from(format!("{name} lost")));
+            life::lose(owner, &Arc::from(text!(name, " lost")));
             return Err(life::lost(owner));
         }
     }

@@ -15,7 +15,7 @@ use crate::budget::Where;
 use crate::drain::{self, After, Rest};
 use crate::draining::HAS_THREADS;
 use crate::driver::{Driver, Fault, Stopped};
-use crate::error::{Error, Failed, Misuse, Outcome};
+use crate::error::{Error, Failed, Misuse, Outcome, text};
 use crate::gate::Duty;
 use crate::global::Global;
 use crate::profile::{self, Event, What};
@@ -177,7 +177,7 @@ fn spread(owner: &Arc<Owner>) {
     if !QUEUES_WAIT {
         return;
     }
-    let why: Arc<str> = Arc::from(format!("{} lost", owner.name));
+    let why: Arc<str> = Arc::from(text!(owner.name, " lost"));
     for other in owners() {
         let waits = || {
             other.ends.lock().foreign.iter().any(|(value, point)| {

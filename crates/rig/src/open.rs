@@ -13,7 +13,7 @@ use crate::claim::Marks;
 use crate::draining::Draining;
 use crate::driver::{Driver, Facts, Fault, Op, Part, Refusal};
 use crate::drivers::host;
-use crate::error::{Failed, Misuse, Outcome};
+use crate::error::{Failed, Misuse, Outcome, text};
 use crate::gate::Gate;
 use crate::global::Global;
 use crate::life;
@@ -111,7 +111,7 @@ fn find_or_start(name: &str, opener: Opener) -> Outcome<Found> {
     let unsupported = |why: &str| Err(Failed::unsupported(name, why));
     let taken = |driver: &'static str| Misuse::NameTaken { driver }.of("open");
     if let Some(why) = life::failed() {
-        return unsupported(&format!("everything failed: {why}"));
+        return unsupported(&text!("everything failed: ", why));
     }
     if name == HOST_NAME {
         return taken(host_owner().driver.kind());
@@ -181,7 +181,7 @@ fn poll_shared(
                         .map(|text| (*text).to_owned())
                         .or_else(|| panic.downcast_ref::<String>().cloned())
                         .unwrap_or_default();
-                    Err(refused(&shared.name, &format!("the opener panicked: {why}")))
+                    Err(refused(&shared.name, &text!("the opener panicked: ", why)))
                 }
             }
         }
@@ -198,7 +198,7 @@ fn refused(name: &str, why: &str) -> Failed {
 }
 
 fn lost_opening(name: &Arc<str>, fault: &Fault) -> Failed {
-    refused(name, &format!("lost while it opened: {}", fault.0))
+    refused(name, &text!("lost while it opened: ", fault.0))
 }
 
 /// Makes the device of a driver, unless its facts do not hold or it is lost already.
@@ -248,7 +248,8 @@ fn check_copies(name: &Arc<str>, driver: &Arc<dyn Driver>, facts: &Facts) -> Out
             Ok(number) => driver.unprepare(number),
             Err(Refusal::Fault(fault)) => return Err(lost_opening(name, &fault)),
             Err(Refusal::Rejected(why)) => {
-                let why = format!("queue {queue} claims copies and runs none: {why}");
+                let queue = queue as u64;
+                let why = text!("queue ", queue, " claims copies and runs none: ", why);
                 return Err(refused(name, &why));
             }
         }

@@ -5,10 +5,12 @@
 
 mod quoted;
 mod stats;
+mod text;
 
 pub(crate) use crate::report::quoted::Quoted;
 pub(crate) use crate::report::stats::{Counters, Served};
 pub use crate::report::stats::{DeviceStats, Stats, Usage, time_line};
+pub(crate) use crate::report::text::{Piece, put, text};
 
 use std::fmt::{Display, Formatter};
 use std::sync::Arc;
@@ -148,24 +150,24 @@ impl Report {
             .fold(self.pinned_bytes, u64::saturating_add)
     }
 
-    fn fmt_places(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+    fn put_places(&self, text: &mut String) {
         let (held, budget) = (Size(self.held_bytes()), Bound(self.budget_bytes));
-        write!(f, "\n{} holds {held}, its budget is {budget}:", self.payer)?;
-        write!(f, "\n  {} live, in buffers that are still in use", Size(self.live_bytes))?;
+        put!(text, "\n", self.payer, " holds ", held, ", its budget is ", budget, ":");
+        put!(text, "\n  ", Size(self.live_bytes), " live, in buffers that are still in use\n  ");
         let returning = Size(self.returning_bytes);
-        write!(f, "\n  {returning} returning, dropped and waiting for the work that used them")?;
-        let (cached, largest) = (Size(self.cached_bytes), Size(self.largest_cached_bytes));
-        write!(f, "\n  {cached} cached, waiting to be used again, the largest {largest}")?;
-        write!(f, "\n  {} staging, which copies pass through", Size(self.staging_bytes))?;
-        write!(f, "\n  {} pinned, page-locked host memory in use", Size(self.pinned_bytes))?;
+        put!(text, returning, " returning, dropped and waiting for the work that used them\n  ");
+        put!(text, Size(self.cached_bytes), " cached, waiting to be used again, the largest ");
+        put!(text, Size(self.largest_cached_bytes), "\n  ");
+        put!(text, Size(self.staging_bytes), " staging, which copies pass through\n  ");
+        put!(text, Size(self.pinned_bytes), " pinned, page-locked host memory in use");
         if self.given_away_bytes > 0 {
             let given_away = Size(self.given_away_bytes);
-            write!(f, "\noutside the budget, {given_away} lent to the program and given away")?;
+            put!(text, "\noutside the budget, ", given_away);
+            put!(text, " lent to the program and given away");
         }
-        Ok(())
     }
 
-    fn fmt_rounds(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+    fn put_rounds(&self, text: &mut String) {
         if self.rounds.is_empty() {
             let why = if self.immediate {
                 "this call never waits, while create_buffer reclaims before it fails"
@@ -174,67 +176,76 @@ impl Report {
             } else {
                 "none could have helped"
             };
-            return write!(f, "\nno round of reclaim was run: {why}");
+            put!(text, "\nno round of reclaim was run: ", why);
         }
         for (number, round) in (1..).zip(&self.rounds) {
             let (returned, waited) = (Size(round.returned_bytes), Size(round.waited_bytes));
-            write!(f, "\nround {number} waited for {waited} and returned {returned}")?;
-            write!(f, ", {}", round.kept)?;
+            put!(text, "\nround ", number, " waited for ", waited, " and returned ", returned);
+            put!(text, ", ", &round.kept);
         }
-        Ok(())
+    }
+}
+
+impl Piece for &Report {
+    fn put(self, text: &mut String) {
+        put!(text, "asked for ", Size(self.asked_bytes), " of ", self.payer);
+        if self.bin_bytes > self.asked_bytes {
+            put!(text, ", as an allocation of ", Size(self.bin_bytes));
+        }
+        self.put_places(text);
+        self.put_rounds(text);
+        if !self.labels.is_empty() {
+            put!(text, "\nthe greatest live totals by label:");
+        }
+        for total in &self.labels {
+            put!(text, "\n  ", Size(total.bytes), " in ", Count(total.count, "allocation"));
+            match &*total.label {
+                "" => put!(text, " without a label"),
+                label => put!(text, " labelled ", Quoted(label)),
+            }
+        }
+        if !self.sites.is_empty() {
+            put!(text, "\nlive totals by the place that created them:");
+        }
+        for total in &self.sites {
+            put!(text, "\n  ", Size(total.bytes), " in ", Count(total.count, "allocation"));
+            put!(text, " from ", total.site);
+        }
     }
 }
 
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        write!(f, "asked for {} of {}", Size(self.asked_bytes), self.payer)?;
-        if self.bin_bytes > self.asked_bytes {
-            write!(f, ", as an allocation of {}", Size(self.bin_bytes))?;
-        }
-        self.fmt_places(f)?;
-        self.fmt_rounds(f)?;
-        if !self.labels.is_empty() {
-            f.write_str("\nthe greatest live totals by label:")?;
-        }
-        for total in &self.labels {
-            let (size, count) = (Size(total.bytes), Count(total.count, "allocation"));
-            match &*total.label {
-                "" => write!(f, "\n  {size} in {count} without a label")?,
-                label => write!(f, "\n  {size} in {count} labelled {}", Quoted(label))?,
+        f.write_str(&text!(self))
+    }
+}
+
+impl Piece for &Kept {
+    fn put(self, text: &mut String) {
+        let mut between = "kept ";
+        let mut tell = |bytes: u64, reason: &str, name: &str| {
+            if bytes > 0 {
+                put!(text, std::mem::replace(&mut between, ", "), Size(bytes), " ", reason, name);
             }
+        };
+        tell(self.live_bytes, "live", "");
+        tell(self.claimed_bytes, "claimed", "");
+        tell(self.exported_bytes, "exported", "");
+        tell(self.lent_bytes, "lent", "");
+        tell(self.mapped_bytes, "mapped", "");
+        for (name, bytes) in &self.unreached {
+            tell(*bytes, "unreached on ", name);
         }
-        if !self.sites.is_empty() {
-            f.write_str("\nlive totals by the place that created them:")?;
+        tell(self.lost_bytes, "used by a lost device", "");
+        if between == "kept " {
+            put!(text, "kept nothing");
         }
-        for total in &self.sites {
-            let (size, count) = (Size(total.bytes), Count(total.count, "allocation"));
-            write!(f, "\n  {size} in {count} from {}", total.site)?;
-        }
-        Ok(())
     }
 }
 
 impl Display for Kept {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        f.write_str("kept ")?;
-        let mut between = "";
-        let mut tell = |bytes: u64, reason: &str, name: &str| {
-            if bytes == 0 {
-                return Ok(());
-            }
-            let before = std::mem::replace(&mut between, ", ");
-            write!(f, "{before}{} {reason}{name}", Size(bytes))
-        };
-        tell(self.live_bytes, "live", "")?;
-        tell(self.claimed_bytes, "claimed", "")?;
-        tell(self.exported_bytes, "exported", "")?;
-        tell(self.lent_bytes, "lent", "")?;
-        tell(self.mapped_bytes, "mapped", "")?;
-        for (name, bytes) in &self.unreached {
-            tell(*bytes, "unreached on ", name)?;
-        }
-        tell(self.lost_bytes, "used by a lost device", "")?;
-        if between.is_empty() { f.write_str("nothing") } else { Ok(()) }
+        f.write_str(&text!(self))
     }
 }
 
@@ -242,31 +253,33 @@ impl Display for Kept {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Size(pub(crate) u64);
 
-impl Display for Size {
-    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+impl Piece for Size {
+    fn put(self, text: &mut String) {
         let power = if self.0 == 0 { 0 } else { self.0.trailing_zeros() / 10 };
         match power {
-            0 => write!(f, "{}", Count(self.0, "byte")),
-            _ => write!(f, "{} {}", self.0 >> (10 * power), UNITS[power as usize - 1]),
+            0 => put!(text, Count(self.0, "byte")),
+            _ => put!(text, self.0 >> (10 * power), " ", UNITS[power as usize - 1]),
         }
     }
 }
 
 /// A budget for people.
+#[derive(Clone, Copy)]
 struct Bound(u64);
 
-impl Display for Bound {
-    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        if self.0 == u64::MAX { f.write_str("unbounded") } else { Size(self.0).fmt(f) }
+impl Piece for Bound {
+    fn put(self, text: &mut String) {
+        if self.0 == u64::MAX { put!(text, "unbounded") } else { put!(text, Size(self.0)) }
     }
 }
 
 /// A number of things.
+#[derive(Clone, Copy)]
 struct Count(u64, &'static str);
 
-impl Display for Count {
-    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {}{}", self.0, self.1, if self.0 == 1 { "" } else { "s" })
+impl Piece for Count {
+    fn put(self, text: &mut String) {
+        put!(text, self.0, " ", self.1, if self.0 == 1 { "" } else { "s" });
     }
 }
 
@@ -274,7 +287,7 @@ const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
 #[cfg(all(test, not(rig_loom)))]
 mod tests {
-    use crate::report::{Kept, LabelTotal, Report, Round, SiteTotal, Size};
+    use crate::report::{Kept, LabelTotal, Report, Round, SiteTotal, Size, text};
 
     fn full_report() -> Report {
         let kept = Kept { live_bytes: 1 << 20, ..Kept::default() };
@@ -376,7 +389,7 @@ live totals by the place that created them:
             (1 << 63, "8 EiB"),
             (u64::MAX, "18446744073709551615 bytes"),
         ] {
-            assert_eq!(Size(bytes).to_string(), text);
+            assert_eq!(text!(Size(bytes)), text);
         }
     }
 }

@@ -9,6 +9,7 @@
 
 use crate::allocation::owner::{Owner, Still};
 use crate::drain;
+use crate::error::text;
 use crate::life;
 use crate::settings;
 use crate::sync::plain::Mutex;
@@ -214,7 +215,7 @@ pub(crate) fn check_still(owner: &Arc<Owner>) {
         still_ns >= bound_ms.saturating_mul(1_000_000)
     };
     if hung {
-        life::lose(owner, &Arc::from(format!("no progress for {bound_ms} ms")));
+        life::lose(owner, &Arc::from(text!("no progress for ", bound_ms, " ms")));
     }
 }
 

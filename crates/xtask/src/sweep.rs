@@ -9,11 +9,17 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Returns a module whose panics trap at once, without what only they would reach. It has to have
-/// the names of functions, and to be linked with `--emit-relocs`.
+/// the names of functions, and to be linked with `--emit-relocs`. Other texts have to be made
+/// without `format!`.
 pub(crate) fn without_panics(bytes: &[u8]) -> Option<Vec<u8>> {
     let module = Module::read(bytes)?;
     let linked = Linked::read(&module)?;
     let reached = linked.reach(&module, exported(&module)?);
+    let writes =
+        |index| reached.functions[index] && is_named(&module, module.imported + index, WRITE);
+    if (0..module.bodies.len()).any(writes) {
+        return None;
+    }
     let mut code = Vec::new();
     put(&mut code, module.bodies.len());
     for (index, body) in module.all_bodies().into_iter().enumerate() {
@@ -262,16 +268,21 @@ fn read_symbol(bytes: &[u8], at: &mut usize, segments: &[Range<usize>]) -> Optio
     }
 }
 
-/// Returns what a function is made into, where it only panics, or writes a value as programmers
-/// see it in the text of a panic.
+/// Returns what a function is made into, where it only panics, or shows a value in the text of a
+/// panic.
 fn instead(module: &Module<'_>, function: usize) -> Option<&'static [u8]> {
-    let name = module.names.get(&function).copied().unwrap_or_default();
-    let holds = |part: &&str| name.windows(part.len()).any(|at| at == part.as_bytes());
+    let holds = |part: &&str| is_named(module, function, part);
     match () {
         () if PANICS.iter().any(holds) => Some(TRAP),
-        () if DEBUGS.iter().any(holds) => Some(NOTHING),
+        () if SHOWS.iter().any(holds) => Some(NOTHING),
         () => None,
     }
+}
+
+/// Whether the name of a function has a part.
+fn is_named(module: &Module<'_>, function: usize, part: &str) -> bool {
+    let name = module.names.get(&function).copied().unwrap_or_default();
+    name.windows(part.len()).any(|at| at == part.as_bytes())
 }
 
 const LINKING: &[u8] = b"linking";
@@ -311,8 +322,10 @@ const PANICS: &[&str] = &[
     "18handle_alloc_error",
     "17rust_begin_unwind",
 ];
-/// Parts of the names of functions that write for programmers.
-const DEBUGS: &[&str] = &["5Debug3fmt", "Debug$GT$3fmt"];
+/// Parts of the names of functions that show a value, which only a panic does without [`WRITE`].
+const SHOWS: &[&str] = &["5Debug3fmt", "Debug$GT$3fmt", "7Display3fmt", "Display$GT$3fmt"];
+/// Part of the name of the function that makes every text of `format!`.
+const WRITE: &str = "4core3fmt5write";
 
 #[cfg(test)]
 mod sweeping {

@@ -4,6 +4,7 @@
 //! a word for it and no lock. Any thread may call anything.
 
 use crate::allocation::mapping::Mapping;
+use crate::error::text;
 use crate::once::OnceBox;
 use crate::sync::{BoxAny, Mutex, MutexGuard};
 use std::panic::Location;
@@ -80,11 +81,15 @@ pub(crate) enum Site {
     Told(Arc<str>),
 }
 
-impl std::fmt::Display for Site {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Site {
+    /// Returns the file, line and column.
+    pub(crate) fn text(&self) -> Arc<str> {
         match self {
-            Self::Here(at) => at.fmt(f),
-            Self::Told(at) => f.write_str(at),
+            Self::Here(at) => {
+                let (line, column) = (u64::from(at.line()), u64::from(at.column()));
+                Arc::from(text!(at.file(), ":", line, ":", column))
+            }
+            Self::Told(at) => Arc::clone(at),
         }
     }
 }

@@ -27,7 +27,7 @@ impl Totals {
             let tag = record.extra.if_made(|extra| extra.tag.clone()).unwrap_or_default();
             labels.push((0, Reverse(tag.label.unwrap_or_default()), record.charged()));
             if let Some(site) = tag.site {
-                sites.push((0, Reverse(Arc::from(site.to_string())), record.charged()));
+                sites.push((0, Reverse(site.text()), record.charged()));
             }
         }
         let mut all = Self::default();

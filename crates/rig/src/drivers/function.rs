@@ -9,6 +9,7 @@ use crate::bytes::HostBytes;
 use crate::driver::{Access, Code, Fault, Load, Op, Part, Region, Span, Work};
 use crate::drivers::pages::Pages;
 use crate::drivers::slab::Slab;
+use crate::error::text;
 use crate::sync::Mutex;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -73,7 +74,7 @@ impl Functions {
             return Ok(());
         }
         if let Some(at) = pages.first_outside(work.spans) {
-            return Err(Arc::from(format!("span {at} is outside its region")));
+            return Err(Arc::from(text!("span ", at as u64, " is outside its region")));
         }
         let mut unknown = work.parts.iter().filter_map(|part| match &part.op {
             Op::Native(_) => Some("this device runs no native work"),
@@ -226,7 +227,7 @@ impl Function {
                 .map(|text| (*text).to_owned())
                 .or_else(|| panic.downcast_ref::<String>().cloned())
                 .unwrap_or_else(|| "no text".to_owned());
-            Fault::new(format!("launch of {} panicked: {text}", self.name))
+            Fault::new(text!("launch of ", self.name, " panicked: ", text))
         })
     }
 }
@@ -243,10 +244,10 @@ fn any() -> bool {
 }
 
 fn span_bytes(pages: &Pages, spans: &[Span], at: usize) -> Result<HostBytes, Fault> {
-    let span = spans.get(at).ok_or_else(|| Fault::new(format!("there is no span {at}")))?;
+    let span = spans.get(at).ok_or_else(|| Fault::new(text!("there is no span ", at as u64)))?;
     pages.span(span).ok_or_else(|| {
         let Region(number, address) = span.region;
-        Fault::new(format!("span {at} is outside region {number:#x} at {address:#x}"))
+        Fault::new(text!("span ", at as u64, " is outside region ", number, " at ", address))
     })
 }
 

@@ -8,7 +8,7 @@ use crate::bytes::page_bytes;
 use crate::cache::Class;
 use crate::drain::with_payer;
 use crate::driver::{Addressed, Kind};
-use crate::error::{Failed, Outcome};
+use crate::error::{Failed, Outcome, text};
 use crate::reclaim::Want;
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ pub(crate) fn check(owner: &Owner, want: &Want) -> Outcome<Kind> {
     let largest = owner.facts.largest_bytes;
     let largest = if grain == 1 { largest } else { largest / grain * grain };
     if len > largest {
-        return unsupported(&format!("{len} bytes asked, the largest allocation is {largest}"));
+        return unsupported(&text!(len, " bytes asked, the largest allocation is ", largest));
     }
     Ok(kind)
 }

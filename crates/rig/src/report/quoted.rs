@@ -1,23 +1,34 @@
 //! Text in quotes, on one line.
 
-use std::fmt::{Display, Formatter, Write};
+use crate::report::{Piece, text};
+use std::fmt::{Display, Formatter};
 
 /// Text as a JSON string, in quotes.
+#[derive(Clone, Copy)]
 pub(crate) struct Quoted<'a>(pub(crate) &'a str);
+
+impl Piece for Quoted<'_> {
+    fn put(self, text: &mut String) {
+        text.push('"');
+        for c in self.0.chars() {
+            match c {
+                '"' | '\\' => text.extend(['\\', c]),
+                '\n' => text.push_str("\\n"),
+                '\t' => text.push_str("\\t"),
+                c if c < ' ' => {
+                    text.push_str(if c < '\u{10}' { "\\u000" } else { "\\u001" });
+                    text.push(char::from(b"0123456789abcdef"[c as usize & 15]));
+                }
+                c => text.push(c),
+            }
+        }
+        text.push('"');
+    }
+}
 
 impl Display for Quoted<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        f.write_char('"')?;
-        for c in self.0.chars() {
-            match c {
-                '"' | '\\' => write!(f, "\\{c}")?,
-                '\n' => f.write_str("\\n")?,
-                '\t' => f.write_str("\\t")?,
-                c if c < ' ' => write!(f, "\\u{:04x}", u32::from(c))?,
-                c => f.write_char(c)?,
-            }
-        }
-        f.write_char('"')
+        f.write_str(&text!(self))
     }
 }
 

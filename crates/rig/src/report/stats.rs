@@ -3,7 +3,7 @@
 //! The counts follow the table of S11.2. All of it is plain data, which any thread may hold.
 //! [`Counters`] is the one thing here that changes; whoever owns it guards it.
 
-use crate::report::{Bound, Count, Size};
+use crate::report::{Bound, Count, Piece, Size, put, text};
 use std::fmt::{Display, Formatter};
 use std::sync::Arc;
 
@@ -91,8 +91,8 @@ pub fn time_line(wall_ns: u64, host: Usage, device: Usage) -> String {
             continue;
         }
         let plural = if usage.count == 1 { "" } else { "s" };
-        let size = Size(usage.bytes);
-        line.push_str(&format!(" ({} {name} allocation{plural}: {size}", usage.count));
+        put!(&mut line, " (", usage.count, " ", name, " allocation", plural);
+        put!(&mut line, ": ", Size(usage.bytes));
         if let Some(share) = percent(usage.total_ns, wall_ns) {
             line.push_str(&format!(", {share} rig time"));
             if let Some(share) = percent(usage.driver_ns, usage.total_ns) {
@@ -116,10 +116,8 @@ impl Stats {
 impl Display for Stats {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let sum = (self.devices.len() != 1).then_some(&self.sum);
-        for (at, device) in self.devices.iter().chain(sum).enumerate() {
-            write!(f, "{}{device}", if at == 0 { "" } else { "\n" })?;
-        }
-        Ok(())
+        let all: Vec<_> = self.devices.iter().chain(sum).map(|device| text!(device)).collect();
+        f.write_str(&all.join("\n"))
     }
 }
 
@@ -170,26 +168,34 @@ impl DeviceStats {
 
 impl Display for DeviceStats {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        let (held, peak) = (Size(self.held_bytes), Size(self.peak_held_bytes));
-        write!(f, "{}: {held} held of {}, peak {peak}", self.name, Bound(self.budget_bytes))?;
-        let (live, peak) = (Size(self.live_bytes), Size(self.peak_live_bytes));
-        let (returning, cached) = (Size(self.returning_bytes), Size(self.cached_bytes));
-        write!(f, "\n  {live} live, peak {peak}; {returning} returning, {cached} cached, ")?;
-        write!(f, "{} staging, {} pinned, ", Size(self.staging_bytes), Size(self.pinned_bytes))?;
-        write!(f, "{} given away", Size(self.given_away_bytes))?;
+        f.write_str(&text!(self))
+    }
+}
+
+impl Piece for &DeviceStats {
+    fn put(self, text: &mut String) {
+        let (held, budget) = (Size(self.held_bytes), Bound(self.budget_bytes));
+        put!(text, self.name, ": ", held, " held of ", budget);
+        put!(text, ", peak ", Size(self.peak_held_bytes), "\n  ");
+        put!(text, Size(self.live_bytes), " live, peak ", Size(self.peak_live_bytes), "; ");
+        put!(text, Size(self.returning_bytes), " returning, ");
+        put!(text, Size(self.cached_bytes), " cached, ", Size(self.staging_bytes), " staging, ");
+        put!(text, Size(self.pinned_bytes), " pinned, ", Size(self.given_away_bytes));
+        put!(text, " given away");
         for (what, count, bytes) in [
             ("requested", self.requested_count, self.requested_bytes),
             ("returned ", self.returned_count, self.returned_bytes),
             ("allocated by the driver", self.actual_count, self.actual_bytes),
             ("freed by the driver    ", self.freed_count, self.freed_bytes),
         ] {
-            write!(f, "\n  {what} {}: {}", Count(count, "allocation"), Size(bytes))?;
+            put!(text, "\n  ", what, " ", Count(count, "allocation"), ": ", Size(bytes));
         }
         let [cache, driver, cache_later, driver_later] = self.kind_counts;
-        write!(f, "\n  served at once by the cache {cache}, by the driver {driver}")?;
-        write!(f, ", after a round by the cache {cache_later}, by the driver {driver_later}")?;
+        put!(text, "\n  served at once by the cache ", cache, ", by the driver ", driver);
+        put!(text, ", after a round by the cache ", cache_later);
+        put!(text, ", by the driver ", driver_later);
         let (total, driver) = (Seconds(self.total_ns), Seconds(self.driver_ns));
-        write!(f, "\n  {total} seconds in rig, {driver} of them in drivers")
+        put!(text, format!("\n  {total} seconds in rig, {driver} of them in drivers"));
     }
 }
 
