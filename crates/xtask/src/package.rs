@@ -33,8 +33,7 @@ fn build(workspace: &Workspace) -> Result<Found, Failure> {
     modules(workspace)?;
     laws(workspace)?;
     through_wgpu(workspace, &target)?;
-    run(workspace.program("node_modules/.bin/esbuild").args(BUNDLE))?;
-    finish(workspace)?;
+    bundle(workspace)?;
     // The types are made, then met by a strict program.
     for project in ["crates/rig-web", "tests/web"] {
         run(workspace.program("node_modules/.bin/tsc").args(["-p", project]))?;
@@ -78,21 +77,29 @@ fn made(from: &Path, to: &Path, of: fn(&[u8]) -> Option<Vec<u8>>) -> Result<(), 
     Ok(std::fs::write(to, made).map_err(|error| format!("{}: {error}", to.display()))?)
 }
 
-/// Finishes the module: says again what tells Vite that its own imports are for Node, since a
-/// minified bundle has no comments; and leaves the comments of its shader out, which esbuild keeps.
-fn finish(workspace: &Workspace) -> Result<(), Failure> {
-    let path = workspace.root.join("dist/rig.js");
-    let text = workspace.read("dist/rig.js")?;
+/// Makes the package's module: bundled, without the comments of its shader, small; it tells Vite
+/// that its own imports are for Node, since what is small has no comments.
+fn bundle(workspace: &Workspace) -> Result<(), Failure> {
+    let made = workspace.target("wasm").join("rig.bundle.js");
+    let mut esbuild = workspace.program("node_modules/.bin/esbuild");
+    run(esbuild.args(BUNDLE).arg(format!("--outfile={}", made.display())))?;
     let shader = workspace.read(SHADER)?;
-    if !text.contains(&shader) {
-        return Err(format!("dist/rig.js does not have the text of {SHADER}").into());
+    let lines = shader.lines().map(str::trim).filter(|line| !line.starts_with("//"));
+    replaced(&made, &shader, &lines.collect::<Vec<_>>().join("\n"))?;
+    let module = workspace.root.join("dist/rig.js");
+    let mut terser = workspace.program("node_modules/.bin/terser");
+    run(terser.arg(&made).args(SMALL_MODULE).arg(&module))?;
+    replaced(&module, "import(", "import(/* @vite-ignore */")
+}
+
+/// Replaces a text of a file, which has to have it.
+fn replaced(path: &Path, from: &str, to: &str) -> Result<(), Failure> {
+    let failed = |error| Failure::from(format!("{}: {error}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(failed)?;
+    if !text.contains(from) {
+        return Err(format!("{} does not have this text: {from}", path.display()).into());
     }
-    let lines: Vec<_> =
-        shader.lines().map(str::trim).filter(|line| !line.starts_with("//")).collect();
-    let text = text.replace(&shader, &lines.join("\n"));
-    let told = text.replace("import(", "import(/* @vite-ignore */");
-    std::fs::write(&path, told).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(())
+    std::fs::write(path, text.replace(from, to)).map_err(failed)
 }
 
 /// Puts what a page needs to run the laws of drivers beside its tests.
@@ -235,16 +242,22 @@ const SHRINK: [&str; 10] = [
     "--strip-producers",
     "--strip-target-features",
 ];
-/// An uncaught error shows the line that threw it: in Node all of it.
-const BUNDLE: [&str; 8] = [
+const BUNDLE: [&str; 6] = [
     "crates/rig-web/js/rig.ts",
     "--bundle",
     "--format=esm",
     "--target=es2022",
     "--minify",
-    "--line-limit=400",
     "--loader:.wgsl=text",
-    "--outfile=dist/rig.js",
+];
+/// An uncaught error shows the line that threw it, in Node all of it: so statements end with lines.
+const SMALL_MODULE: [&str; 6] = [
+    "--module",
+    "--mangle",
+    "--compress=passes=3",
+    "--ecma=2022",
+    "--format=semicolons=false",
+    "--output",
 ];
 const LAWS: [&str; 6] = [
     "tests/web/laws/page.ts",
