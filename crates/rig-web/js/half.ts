@@ -38,7 +38,7 @@ export class Way {
   #usedBytes = 0;
   /** Which map is the latest; earlier ones were cancelled. */
   #round = 0;
-  /** How many bytes the latest map has. */
+  /** How many bytes the latest map has, cancelled or not; 0 once the host found it and it ended. */
   #mappedBytes: number;
   #array = 0;
   #isAsked = false;
@@ -54,7 +54,7 @@ export class Way {
     this.buffer = around.device.createBuffer({ label, size, usage, mappedAtCreation: isWritten });
     for (let i = 0; i < 2; i += 1) around.device.popErrorScope().catch(() => undefined);
     if (isWritten) this.#state = State.Mapped;
-    this.#mappedBytes = size;
+    this.#mappedBytes = isWritten ? size : 0;
   }
 
   /** Notes what work writes. Whoever takes a half writes its start first. */
@@ -85,7 +85,8 @@ export class Way {
       if (this.#isAsked) woke();
       this.#isAsked = false;
     };
-    if (!this.isWritten) this.#mappedBytes = this.#usedBytes || this.buffer.size;
+    // Firefox may look for a cancelled map's bytes in the next one, and ends where that has fewer.
+    this.#mappedBytes = Math.max(this.#mappedBytes, this.#usedBytes || this.buffer.size);
     const mode = this.isWritten ? MapMode.WRITE : MapMode.READ;
     this.buffer.mapAsync(mode, 0, this.#mappedBytes).then(there, () => round === this.#round && failed());
   }
@@ -117,6 +118,7 @@ export class Way {
   /** Ends or cancels the map. */
   unmap(): void {
     if (this.#state === State.Unmapped) return;
+    if (this.#state === State.Mapped) this.#mappedBytes = 0;
     this.#forget();
     this.buffer.unmap();
   }
