@@ -251,10 +251,11 @@ const BUNDLE: [&str; 6] = [
     "--loader:.wgsl=text",
 ];
 /// An uncaught error shows the line that threw it, in Node all of it: so statements end with lines.
+/// Functions stay where they are: one moved to where it is called would be made anew each time.
 const SMALL_MODULE: [&str; 6] = [
     "--module",
     "--mangle",
-    "--compress=passes=3",
+    "--compress=passes=3,reduce_funcs=false",
     "--ecma=2022",
     "--format=semicolons=false",
     "--output",
