@@ -15,6 +15,7 @@ use crate::entry;
 use crate::error::{Failed, Misuse, Outcome, Result};
 use crate::export::Export;
 use crate::life;
+use crate::sync::await_native;
 use crate::timeline::Access;
 use crate::wait;
 use bytemuck::Pod;
@@ -98,18 +99,18 @@ pub(crate) async fn claim_host(call: &'static str, sides: &[Side<'_>]) -> Outcom
             // A buffer's memory is mapped once for all accesses together.
             if let Some(at) = unmapped(&merged)? {
                 drop(held);
-                own_bytes(at, Access::Write).await?;
+                await_native!(own_bytes(at, Access::Write))?;
                 continue;
             }
             return Ok(held);
         }
         // The claims keep conflicting work away, so these waits are the last.
         for side in merged.iter().flatten() {
-            wait::follow(&side.buffer.at.stamps, side.access).await?;
+            await_native!(wait::follow(&side.buffer.at.stamps, side.access))?;
             side.buffer.check_devices()?;
         }
         while let Some(at) = unmapped(&merged)? {
-            own_bytes(at, Access::Write).await?;
+            await_native!(own_bytes(at, Access::Write))?;
         }
         return Ok(held);
     }

@@ -18,6 +18,7 @@ use crate::piece::{End, device_copy, file_to_file, note, staged_through};
 use crate::profile::{self, What};
 use crate::route::{Peer, Peers, Place, Route, Side, route};
 use crate::share::shared;
+use crate::sync::await_native;
 use crate::timeline::{DeviceId, track};
 use crate::wait;
 use std::sync::Arc;
@@ -95,7 +96,9 @@ pub(crate) async fn copy_on(src: &Buffer, dst: &Buffer) -> Result<()> {
 
 async fn run(route: Route, src: &Buffer, dst: &Buffer) -> Outcome<()> {
     match route {
-        _ if src.at.is_file() && dst.at.is_file() => file_to_file(src, dst).await,
+        _ if src.at.is_file() && dst.at.is_file() => {
+            await_native!(file_to_file(src, dst))
+        }
         Route::HostCopy | Route::FileRead | Route::FileWrite | Route::FileToFile => {
             by_host(src, dst).await
         }

@@ -15,12 +15,14 @@ use crate::budget::Where;
 use crate::cache::Options;
 use crate::device::totals::Totals;
 use crate::drain::{self, After};
+use crate::draining::HAS_THREADS;
 use crate::driver::{Driver, Facts, Kind};
 use crate::entry;
 use crate::error::{Misuse, Outcome, Result};
 use crate::life;
 use crate::open::{self, Opener, host_owner};
 use crate::report::{DeviceStats, LabelTotal, Returned, SiteTotal};
+use crate::sync::await_native;
 use crate::timeline::{DeviceId, Fate, Point};
 use crate::wait;
 use std::future::poll_fn;
@@ -363,7 +365,9 @@ impl Device {
         // Whoever saw the end of the stop may still have memory in its hands.
         self.owner.note_due();
         life::drain(&self.owner);
-        self.owner.draining.wait_out().await;
+        if HAS_THREADS {
+            await_native!(self.owner.draining.wait_out());
+        }
         Ok(())
     }
 

@@ -20,7 +20,7 @@ use crate::gate::Duty;
 use crate::global::Global;
 use crate::profile::{self, Event, What};
 use crate::report::Usage;
-use crate::sync::Ordering;
+use crate::sync::{Ordering, await_native};
 use crate::sync::plain::{Mutex, RwLock};
 use crate::timeline::{DeviceId, Fate, Point, track};
 use std::sync::atomic::AtomicU32;
@@ -381,7 +381,7 @@ pub(crate) async fn drain_out() {
         drain_all();
         if HAS_THREADS {
             for owner in owners() {
-                owner.draining.wait_out().await;
+                await_native!(owner.draining.wait_out());
             }
         }
     }

@@ -15,6 +15,7 @@ use crate::hand::{Job, Touch, hand_over, merge};
 use crate::open::host_owner;
 use crate::profile::{self, Event, What};
 use crate::staging::{self, Half, Lane};
+use crate::sync::await_native;
 use crate::timeline::{DeviceId, Point};
 use crate::wait;
 use std::pin::pin;
@@ -227,7 +228,7 @@ pub(crate) async fn staged_through(src: &Buffer, dst: &Buffer) -> Outcome<()> {
         let point = match leg.half.span_on(to, leg.len, Access::Read)? {
             Some((span, _map)) => {
                 let target = part_of(dst, leg.offset, leg.len, Access::Write);
-                self::leg(to, (&leg.half.at, span), (&dst.at, target)).await?
+                await_native!(self::leg(to, (&leg.half.at, span), (&dst.at, target)))?
             }
             // Between halves of two kinds the host moves the piece (S7.7).
             None => between_halves(from, to, &leg, dst, &mut inward).await?,

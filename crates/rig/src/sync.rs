@@ -61,6 +61,29 @@ pub(crate) type BoxAny = Box<dyn Any + Send>;
 #[cfg(target_family = "wasm")]
 pub(crate) type BoxAny = Box<dyn Any>;
 
+/// Awaits a future of what no browser has: files, other threads, host memory that is mapped. On
+/// wasm nothing comes here, and the future that awaits has no state for it, as it had with a
+/// constant around the wait.
+#[cfg(not(target_family = "wasm"))]
+macro_rules! await_native {
+    ($future:expr) => {
+        $future.await
+    };
+}
+#[cfg(target_family = "wasm")]
+macro_rules! await_native {
+    ($future:expr) => {
+        crate::sync::never_on_wasm(|| $future)
+    };
+}
+pub(crate) use await_native;
+
+/// Stands for the wait for a future that nothing makes.
+#[cfg(target_family = "wasm")]
+pub(crate) fn never_on_wasm<F: Future>(_: impl FnOnce() -> F) -> F::Output {
+    unreachable!("no browser has what this waits for")
+}
+
 #[cfg(not(rig_loom))]
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 

@@ -65,7 +65,7 @@ fn block(owner: &Arc<Owner>, value: u64) {
 
 /// Whether this thread runs a blocking form, which may hold a claim over one more wait (S5).
 pub(crate) fn is_blocking() -> bool {
-    BLOCKING.get() > 0
+    cfg!(not(target_family = "wasm")) && BLOCKING.get() > 0
 }
 
 struct Blocking;

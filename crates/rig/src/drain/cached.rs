@@ -148,13 +148,16 @@ pub(crate) fn with_payer<R>(
     kind: Kind,
     f: impl FnOnce(&mut Budget) -> R,
 ) -> R {
-    match kind {
-        Kind::Device => f(&mut heap.books),
-        Kind::Pinned | Kind::Transfer => match &owner.host {
-            Some(host) => f(&mut host.heap.lock().books),
-            None => f(&mut heap.books),
-        },
-    }
+    let host = if kind == Kind::Device { None } else { owner.host.as_ref() };
+    let mut paying;
+    let books = match host {
+        Some(host) => {
+            paying = host.heap.lock();
+            &mut paying.books
+        }
+        None => &mut heap.books,
+    };
+    f(books)
 }
 
 /// Takes one allocation after another out of the cache, as `pop` names them, and sends them to

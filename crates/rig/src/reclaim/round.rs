@@ -8,12 +8,14 @@ use crate::budget::Where;
 use crate::cache::Class;
 use crate::collector;
 use crate::drain::{self, kind_index, with_payer};
+use crate::draining::HAS_THREADS;
 use crate::driver::Kind;
 use crate::life;
 use crate::ordered::Ordered;
 use crate::profile::{self, Event, What};
 use crate::reclaim::{Lack, Plan, ROUNDS, Shape, Try, is_roomy, payer_of};
 use crate::report::Round;
+use crate::sync::await_native;
 use crate::timeline::{Fate, Point};
 use crate::wait;
 use std::sync::Arc;
@@ -139,7 +141,9 @@ async fn empty_caches(payer: &Arc<Owner>) -> u64 {
         }
         bytes += life::with_after(|after| drain::empty_kind(&device, kind, after));
         // What another round took out of the cache just now is on its way by then too.
-        device.draining.wait_out().await;
+        if HAS_THREADS {
+            await_native!(device.draining.wait_out());
+        }
         if device.heap.lock().leaving_bytes() > 0 {
             let _ = wait::reach(&device, device.track.submitted()).await;
             life::drain(&device);
