@@ -20,7 +20,7 @@ pub(crate) use crate::drain::cached::{
 pub(crate) use crate::drain::unmap::forget_mapping;
 
 use crate::allocation::mapping::MapState;
-use crate::allocation::owner::{Owner, Release, has_releases};
+use crate::allocation::owner::{Owner, has_releases};
 use crate::allocation::{Allocation, Extra, Keeper, Memory};
 use crate::budget::Where;
 use crate::cache::Class;
@@ -308,7 +308,7 @@ fn leave(record: Arc<Allocation>, after: &mut After) {
     let owner = Arc::clone(&record.owner);
     let submitted = owner.track.submitted();
     if owner.has_timeline() && owner.track.reached() < submitted && !owner.track.is_settled() {
-        owner.heap.lock().leaving.push_back((submitted, record));
+        owner.heap.lock().leaving.push((submitted, record));
         return owner.note_due();
     }
     give_back(record, after);
@@ -319,7 +319,7 @@ fn give_back(record: Arc<Allocation>, after: &mut After) {
     let owner = Arc::clone(&record.owner);
     let entered = owner.gate.enter();
     if !entered && !owner.track.is_settled() {
-        owner.heap.lock().leaving.push_back((VALUE_MAX, record));
+        owner.heap.lock().leaving.push((VALUE_MAX, record));
         return owner.note_due();
     }
     let started = now_ns();
@@ -405,47 +405,35 @@ fn run_due(owner: &Arc<Owner>, after: &mut After) {
     let reached = owner.track.reached();
     let gone = |value: u64| settled || (!owner.track.is_lost() && value <= reached);
     let most = if settled { u64::MAX } else { reached };
-    loop {
-        let mapping = pop_due(&mut owner.heap.lock().unmapping, gone);
-        let Some(mapping) = mapping else { break };
-        release_mapping(&mapping, most, after);
-    }
-    loop {
-        let record = pop_due(&mut owner.heap.lock().leaving, gone);
-        let Some(record) = record else { break };
-        give_back(record, after);
-    }
+    let unmapping = take_due(&mut owner.heap.lock().unmapping, gone);
+    unmapping.iter().for_each(|(_, mapping)| release_mapping(mapping, most, after));
+    let leaving = take_due(&mut owner.heap.lock().leaving, gone);
+    leaving.into_iter().for_each(|(_, record)| give_back(record, after));
     take_given(owner, after);
 }
 
-fn pop_due<T>(
-    queue: &mut std::collections::VecDeque<(u64, T)>,
-    passes: impl Fn(u64) -> bool,
-) -> Option<T> {
-    if queue.front().is_some_and(|(value, _)| passes(*value)) {
-        return queue.pop_front().map(|(_, item)| item);
+/// Takes the first of a queue whose values pass.
+fn take_due<T>(queue: &mut Vec<(u64, T)>, passes: impl Fn(u64) -> bool) -> Vec<(u64, T)> {
+    let count = queue.iter().take_while(|(value, _)| passes(*value)).count();
+    if count == 0 {
+        return Vec::new();
     }
-    None
+    let rest = queue.split_off(count);
+    std::mem::replace(queue, rest)
 }
 
 /// Takes what waits for points that are reached or dropped now, one look a device.
 fn passed_points(owner: &Owner) -> Vec<Arc<Allocation>> {
     let mut heap = owner.heap.lock();
     let mut passed = Vec::new();
-    let mut from = 0;
-    while let Some(&(word, _)) = heap.pending.first_from(from) {
-        let point = Point::from_word(word).expect("only points are waited for");
-        if matches!(point.fate(), Fate::Reached | Fate::Dropped) {
-            let records = heap.pending.remove(word).unwrap_or_default();
-            heap.pending_bytes -= records.iter().map(|record| record.charged()).sum::<u64>();
-            passed.extend(records);
-            from = word;
-        } else if let Some(next) = point.next_device() {
-            from = next;
-        } else {
-            break;
-        }
+    let point = |word| Point::from_word(word).expect("only points are waited for");
+    let passes = |word| matches!(point(word).fate(), Fate::Reached | Fate::Dropped);
+    let mut next = Some(0);
+    while let Some(from) = next {
+        heap.pending.take_row(from, passes).for_each(|records| passed.extend(records));
+        next = heap.pending.first_from(from).and_then(|(word, _)| point(*word).next_device());
     }
+    heap.pending_bytes -= passed.iter().map(|record: &Arc<Allocation>| record.charged()).sum::<u64>();
     passed
 }
 
@@ -477,9 +465,9 @@ fn run_releases(owner: &Arc<Owner>, after: &mut After) {
         if !entered && !owner.is_stopped() {
             return;
         }
-        let release: Option<Arc<dyn Release>> =
-            pop_due(&mut owner.ends.lock().releases, |value| settled || value <= reached);
-        let ran = release.map(|release| release.done());
+        let is_done = |(value, _): &mut (u64, _)| settled || *value <= reached;
+        let release = owner.ends.lock().releases.pop_front_if(is_done);
+        let ran = release.map(|(_, release)| release.done());
         if entered && owner.gate.leave() == Duty::Stop {
             after.stop(owner);
         }

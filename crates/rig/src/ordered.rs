@@ -3,15 +3,14 @@
 //! Finding takes a few looks. Putting in at the end and taking out at the front, as points and ages
 //! do, moves nothing; elsewhere the shorter side moves. Plain data behind its owner's lock.
 
-use std::collections::VecDeque;
 
 /// Things by number. The entries are in the order of their numbers, each of which is there once.
 #[derive(Clone, Debug)]
-pub(crate) struct Ordered<T>(VecDeque<(u64, T)>);
+pub(crate) struct Ordered<T>(Vec<(u64, T)>);
 
 impl<T> Ordered<T> {
     pub(crate) const fn new() -> Self {
-        Self(VecDeque::new())
+        Self(Vec::new())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -40,7 +39,7 @@ impl<T> Ordered<T> {
     /// Takes the thing with this number out.
     pub(crate) fn remove(&mut self, number: u64) -> Option<T> {
         let at = self.place(number).ok()?;
-        self.0.remove(at).map(|entry| entry.1)
+        Some(self.0.remove(at).1)
     }
 
     /// Returns the thing with the least number of this and those above.
@@ -63,6 +62,18 @@ impl<T> Ordered<T> {
         self.0.retain(|(_, thing)| keeps(thing));
     }
 
+    /// Takes out those in a row, from the least number of this and those above, that `passes` says
+    /// yes of.
+    pub(crate) fn take_row(
+        &mut self,
+        number: u64,
+        passes: impl Fn(u64) -> bool,
+    ) -> impl Iterator<Item = T> {
+        let start = self.place(number).unwrap_or_else(|at| at);
+        let count = self.0[start..].iter().take_while(|(number, _)| passes(*number)).count();
+        self.0.drain(start..start + count).map(|(_, thing)| thing)
+    }
+
     /// Takes all out, the least number first.
     pub(crate) fn into_things(self) -> impl Iterator<Item = T> {
         self.0.into_iter().map(|(_, thing)| thing)
@@ -70,7 +81,7 @@ impl<T> Ordered<T> {
 
     fn place(&self, number: u64) -> Result<usize, usize> {
         // The last is what mostly is looked for.
-        match self.0.back() {
+        match self.0.last() {
             Some((last, _)) if *last >= number => {
                 self.0.binary_search_by(|entry| entry.0.cmp(&number))
             }

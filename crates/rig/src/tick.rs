@@ -7,14 +7,14 @@
 //! windows and returns what they say. It raises nothing and keeps no process alive; a fault it
 //! meets loses that device.
 
-use crate::allocation::owner::{Owner, Still};
+use crate::allocation::owner::{Owner, QUEUES_WAIT, Still};
 use crate::drain;
 use crate::error::text;
 use crate::life;
 use crate::settings;
 use crate::sync::plain::Mutex;
 use crate::sync::{Ordering, fence, now_ns};
-use crate::timeline::{DeviceId, Fate};
+use crate::timeline::{DeviceId, Fate, Point};
 use crate::window::Pace;
 use std::cell::RefCell;
 use std::sync::{Arc, OnceLock};
@@ -202,10 +202,10 @@ pub(crate) fn check_still(owner: &Arc<Owner>) {
     let now = now_ns();
     let hung = {
         let mut ends = owner.ends.lock();
-        let foreign = ends
-            .foreign
-            .iter()
-            .any(|(value, point)| *value == word + 1 && matches!(point.fate(), Fate::Unreached));
+        let is_next = |(value, point): &(u64, Point)| {
+            *value == word + 1 && matches!(point.fate(), Fate::Unreached)
+        };
+        let foreign = QUEUES_WAIT && ends.foreign.iter().any(is_next);
         let waits = word >= owner.track.submitted() || foreign;
         let still = &mut ends.still;
         let slice = still.looked_ns.map_or(0, |at| now.saturating_sub(at)).min(SLICE_NS);

@@ -9,7 +9,6 @@ use crate::budget::Budget;
 use crate::cache::{Cache, Live, Options};
 use crate::ordered::Ordered;
 use crate::report::Counters;
-use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 /// The heap of one device.
@@ -26,9 +25,9 @@ pub(crate) struct Heap {
     /// The bytes of what is pending: on the way to the cache.
     pub(crate) pending_bytes: u64,
     /// What goes to the driver once a value is reached.
-    pub(crate) leaving: VecDeque<(u64, Arc<Allocation>)>,
+    pub(crate) leaving: Vec<(u64, Arc<Allocation>)>,
     /// The device's mappings that end once a value is reached.
-    pub(crate) unmapping: VecDeque<(u64, Arc<Mapping>)>,
+    pub(crate) unmapping: Vec<(u64, Arc<Mapping>)>,
     /// Lent memory without handles, which the program may still have (S4.16).
     pub(crate) given: Vec<Arc<Allocation>>,
     /// What this device pays for, to look through.
@@ -46,8 +45,8 @@ impl Heap {
             live: Live::default(),
             pending: Ordered::new(),
             pending_bytes: 0,
-            leaving: VecDeque::new(),
-            unmapping: VecDeque::new(),
+            leaving: Vec::new(),
+            unmapping: Vec::new(),
             given: Vec::new(),
             roster: Roster::default(),
             maps: Roster::default(),

@@ -22,7 +22,7 @@ pub(crate) fn end_mapping(mapping: Arc<Mapping>) {
     });
     if let Some(value) = due {
         let device = Arc::clone(&mapping.device);
-        device.heap.lock().unmapping.push_back((value, mapping));
+        device.heap.lock().unmapping.push((value, mapping));
         device.note_due();
     }
 }
