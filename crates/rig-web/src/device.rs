@@ -2,12 +2,12 @@
 
 use crate::buffer::drop_buffer;
 use crate::driver::{self, Web, region};
-use crate::named::{NAMED, device_of, enter, now, site, text, told};
+use crate::named::{NAMED, device_of, enter, site, text, told};
 use crate::page::{say, say_text};
 use crate::task;
 use crate::told::{number_of, say_counters, say_numbers, say_stats};
-use rig::driver::{Addressed, Driver, Fault};
-use rig::{BufferBuilder, Device, Opener, embed, memory};
+use rig::driver::Addressed;
+use rig::{BufferBuilder, Device, drivers, embed, memory};
 use std::sync::Arc;
 
 /// Opens a memory device, or a GPU device of the page where `gpu` is above 0, under the name that
@@ -15,13 +15,12 @@ use std::sync::Arc;
 #[unsafe(no_mangle)]
 extern "C" fn open(gpu: u32) -> f64 {
     let name = text();
-    let opener = match gpu {
-        0 => memory::opener(memory::Options::default()),
-        gpu => {
-            Opener::new(driver::KIND, move || Ok::<Arc<dyn Driver>, Fault>(Arc::new(Web::new(gpu))))
-        }
-    };
-    now("open", async move { Device::open_async(&name, opener).await }, device_number)
+    let kind = if gpu == 0 { "memory" } else { driver::KIND };
+    let opened = embed::open_now(&name, kind, || match gpu {
+        0 => drivers::memory::driver(memory::Options::default()),
+        gpu => Arc::new(Web::new(gpu)),
+    });
+    told(opened.map(device_number))
 }
 
 /// Returns the index of an open device by the name that was put in; -1 for none.

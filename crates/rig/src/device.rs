@@ -91,6 +91,18 @@ impl Device {
         Ok(Self::open_checked(name, opener, options.checked("open")?).await?)
     }
 
+    /// Opens a device whose driver `make` makes at once.
+    #[cfg(target_family = "wasm")]
+    pub(crate) fn open_now(
+        name: &str,
+        driver: &'static str,
+        make: impl FnOnce() -> Arc<dyn Driver>,
+    ) -> Result<Self> {
+        entry::check("open")?;
+        host_owner();
+        Ok(Self { owner: open::open_now(name, driver, make)? })
+    }
+
     async fn open_checked(name: &str, opener: Opener, options: Options) -> Outcome<Self> {
         all::watch_exit();
         host_owner();

@@ -32,6 +32,21 @@ pub use crate::blit::blit;
 #[cfg(target_family = "wasm")]
 pub use crate::tick::set_poked;
 
+/// Opens a device like [`Device::open_async`], whose driver `make` makes at once: for a program
+/// that has no openers.
+///
+/// # Errors
+///
+/// Those of [`Device::open_async`].
+#[cfg(target_family = "wasm")]
+pub fn open_now(
+    name: &str,
+    driver: &'static str,
+    make: impl FnOnce() -> Arc<dyn crate::driver::Driver>,
+) -> Result<Device> {
+    Device::open_now(name, driver, make)
+}
+
 /// Does one pass of maintenance (S9.15), and answers when the next one is due; none while no
 /// device needs one. Never waits. Waits of the library's make one due at once, as
 /// [`take_poke`] tells.

@@ -108,34 +108,12 @@ enum Found {
 }
 
 fn find_or_start(name: &str, opener: Opener) -> Outcome<Found> {
-    let unsupported = |why: &str| Err(Failed::unsupported(name, why));
-    let taken = |driver: &'static str| Misuse::NameTaken { driver }.of("open");
-    if let Some(why) = life::failed() {
-        return unsupported(&text!("everything failed: ", why));
-    }
-    if name == HOST_NAME {
-        return taken(host_owner().driver.kind());
-    }
-    // Whoever asks for a lost name may be the first to find its stop over.
-    if let Some(owner) = life::named(name).and_then(life::owner_of)
-        && owner.track.is_lost()
-    {
-        let _ = life::poll_stopped(&owner, Waker::noop());
-    }
+    check_name(name)?;
     // Declared ahead of the lock: an opener that ends here is dropped after it.
     let mut known: Vec<Arc<Shared>> = Vec::new();
     let mut opening = OPENING.lock();
-    if let Some(id) = life::named(name) {
-        let Some(owner) = life::owner_of(id) else {
-            return unsupported("a device of this name is stopping");
-        };
-        return if owner.driver.kind() != opener.driver {
-            taken(owner.driver.kind())
-        } else if owner.track.is_lost() {
-            unsupported("the device of this name is lost and has not stopped yet")
-        } else {
-            Ok(Found::Open(owner))
-        };
+    if let Some(owner) = find(name, opener.driver)? {
+        return Ok(Found::Open(owner));
     }
     opening.retain(|shared| shared.strong_count() > 0);
     known.extend(opening.iter().filter_map(Weak::upgrade));
@@ -143,7 +121,7 @@ fn find_or_start(name: &str, opener: Opener) -> Outcome<Found> {
         return if shared.driver == opener.driver {
             Ok(Found::Opening(Arc::clone(shared)))
         } else {
-            taken(shared.driver)
+            Misuse::NameTaken { driver: shared.driver }.of("open")
         };
     }
     let shared = Arc::new(Shared {
@@ -154,6 +132,53 @@ fn find_or_start(name: &str, opener: Opener) -> Outcome<Found> {
     });
     opening.push(Arc::downgrade(&shared));
     Ok(Found::Opening(shared))
+}
+
+/// Refuses the host's name, and any once everything failed.
+fn check_name(name: &str) -> Outcome<()> {
+    if let Some(why) = life::failed() {
+        return Err(refused(name, &text!("everything failed: ", why)));
+    }
+    if name == HOST_NAME {
+        return Misuse::NameTaken { driver: host_owner().driver.kind() }.of("open");
+    }
+    // Whoever asks for a lost name may be the first to find its stop over.
+    if let Some(owner) = life::named(name).and_then(life::owner_of)
+        && owner.track.is_lost()
+    {
+        let _ = life::poll_stopped(&owner, Waker::noop());
+    }
+    Ok(())
+}
+
+/// Finds the open device that has a name; it has to be the driver's.
+fn find(name: &str, driver: &'static str) -> Outcome<Option<Arc<Owner>>> {
+    let Some(id) = life::named(name) else { return Ok(None) };
+    let Some(owner) = life::owner_of(id) else {
+        return Err(refused(name, "a device of this name is stopping"));
+    };
+    if owner.driver.kind() != driver {
+        return Misuse::NameTaken { driver: owner.driver.kind() }.of("open");
+    }
+    if owner.track.is_lost() {
+        let why = "the device of this name is lost and has not stopped yet";
+        return Err(refused(name, why));
+    }
+    Ok(Some(owner))
+}
+
+/// Opens a device whose driver is made at once, where there is one thread and no opener.
+#[cfg(target_family = "wasm")]
+pub(crate) fn open_now(
+    name: &str,
+    driver: &'static str,
+    make: impl FnOnce() -> Arc<dyn Driver>,
+) -> Outcome<Arc<Owner>> {
+    check_name(name)?;
+    match find(name, driver)? {
+        Some(owner) => Ok(owner),
+        None => start(&intern(name), make(), CacheOptions::default()),
+    }
 }
 
 fn poll_shared(
