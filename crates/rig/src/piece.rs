@@ -3,7 +3,9 @@
 //! A half is held for one piece; a loss before a leg is reached keeps all bytes of that piece from
 //! the host. Claims are held only while bytes move. Any thread may copy.
 
-use crate::access::{Claim, Side as Claimed, Sides, claim_host, own_bytes, part_bytes};
+use crate::access::{
+    Claim, Side as Claimed, Sides, claim_host, own_bytes, part_bytes, poll_map,
+};
 use crate::allocation::Ref;
 use crate::allocation::owner::Owner;
 use crate::buffer::Buffer;
@@ -46,18 +48,6 @@ impl End<'_> {
         }
     }
 
-    /// Moves a piece into a half, for a read of this end, or out of one.
-    async fn moved(&self, offset: u64, half: HostBytes, access: Access) -> Outcome<()> {
-        let (_held, own) = self.piece(offset, half.len_bytes(), access).await?;
-        match (self.file(), access) {
-            (Some(file), Access::Read) => half.with_mut(|half| read_file(file, offset, half))?,
-            (Some(file), Access::Write) => half.with(|half| write_file(file, offset, half))?,
-            (None, Access::Read) => own.copy_near_to(half),
-            (None, Access::Write) => half.copy_to(own),
-        }
-        Ok(())
-    }
-
     /// Returns the file that it is, if it is one.
     pub(crate) fn file(&self) -> Option<&Buffer> {
         match self {
@@ -82,9 +72,66 @@ pub(crate) async fn take_half(device: &Arc<Owner>, lane: &mut Lane, by: DeviceId
     }
 }
 
-/// Returns the first `len` bytes of a half, for the host to do as it says.
-async fn half_bytes(half: &Half, len: u64, access: Access) -> Outcome<HostBytes> {
-    Ok(own_bytes(&half.at, access).await?.range(0, len))
+/// Where a piece is in a half.
+#[derive(Clone, Copy)]
+pub(crate) struct Piece<'a> {
+    pub(crate) half: &'a Half,
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+}
+
+impl<'a> Piece<'a> {
+    /// Returns the first bytes of a half.
+    fn first(half: &'a Half, len: u64) -> Self {
+        Self { half, offset: 0, len }
+    }
+
+    /// Returns the bytes as the half's device sees them.
+    pub(crate) fn span(&self, access: Access) -> Span {
+        Span { offset: self.offset, ..self.half.span(self.len, access) }
+    }
+
+    /// The host moves the bytes to or from an end: in for a write of the half. It has a map of the
+    /// half while it looks alone, so whoever had to wait looks again.
+    pub(crate) async fn host_moves(
+        self,
+        end: &End<'_>,
+        offset: u64,
+        access: Access,
+    ) -> Outcome<()> {
+        let started = profile::begin();
+        loop {
+            let (held, own) = end.piece(offset, self.len, other(access)).await?;
+            if let Poll::Ready(half) = self.mapped(access)? {
+                match (end.file(), access) {
+                    (Some(file), Access::Read) => half.with(|half| write_file(file, offset, half))?,
+                    (Some(file), Access::Write) => {
+                        half.with_mut(|half| read_file(file, offset, half))?;
+                    }
+                    (None, Access::Read) => half.copy_to(own),
+                    (None, Access::Write) => own.copy_near_to(half),
+                }
+                break;
+            }
+            drop(held);
+            own_bytes(&self.half.at, access).await?;
+        }
+        note(started, What::HostMove, DeviceId::HOST, self.len);
+        Ok(())
+    }
+
+    /// Returns the bytes if they are mapped, which wakes nobody; they are the caller's until it
+    /// waits.
+    fn mapped(&self, access: Access) -> Outcome<Poll<HostBytes>> {
+        let half = &self.half.at;
+        let all = half.bytes.map_or_else(|| poll_map(half, access), |all| Ok(Poll::Ready(all)));
+        Ok(all?.map(|all| all.range(self.offset, self.len)))
+    }
+}
+
+/// What the other side of a move is for.
+pub(crate) fn other(access: Access) -> Access {
+    if access == Access::Read { Access::Write } else { Access::Read }
 }
 
 /// The host moves each piece into a half, the device on from there; the last leg is waited for.
@@ -113,10 +160,7 @@ pub(crate) async fn staged_in(src: &End<'_>, dst: &Buffer) -> Outcome<()> {
         }
         let half = take_half(device, &mut lane, DeviceId::HOST).await?;
         let len = (dst.len() - offset).min(half.len()).min(staging::piece_bytes(device));
-        let started = profile::begin();
-        let into = half_bytes(&half, len, Access::Write).await?;
-        src.moved(offset, into, Access::Read).await?;
-        note(started, What::HostMove, DeviceId::HOST, len);
+        Piece::first(&half, len).host_moves(src, offset, Access::Write).await?;
         running[RUNNING - 1] = Some(leg_in(device, &half, dst, offset, len).await?);
         offset += len;
     }
@@ -193,10 +237,7 @@ pub(crate) async fn staged_out(src: &Buffer, dst: &End<'_>) -> Outcome<()> {
         };
         if let Some(leg) = std::mem::replace(&mut running, next) {
             wait::finish(device, leg.point.value(), "copy").await?;
-            let started = profile::begin();
-            let from = half_bytes(&leg.half, leg.len, Access::Read).await?;
-            dst.moved(leg.offset, from, Access::Write).await?;
-            note(started, What::HostMove, DeviceId::HOST, leg.len);
+            Piece::first(&leg.half, leg.len).host_moves(dst, leg.offset, Access::Read).await?;
         }
     }
     Ok(())
@@ -255,11 +296,8 @@ async fn between_halves(
     while done < leg.len {
         let half = take_half(to, lane, DeviceId::HOST).await?;
         let len = (leg.len - done).min(half.len());
-        let into = half_bytes(&half, len, Access::Write).await?;
-        let piece = half_bytes(&leg.half, leg.len, Access::Read).await?.range(done, len);
-        let started = profile::begin();
-        piece.copy_to(into);
-        note(started, What::HostMove, DeviceId::HOST, len);
+        let from = End::Bytes(own_bytes(&leg.half.at, Access::Read).await?);
+        Piece::first(&half, len).host_moves(&from, done, Access::Write).await?;
         last = leg_in(to, &half, dst, leg.offset + done, len).await?;
         done += len;
     }
@@ -274,9 +312,9 @@ pub(crate) async fn file_to_file(src: &Buffer, dst: &Buffer) -> Outcome<()> {
     while offset < src.len() {
         let half = take_half(host, &mut lane, DeviceId::HOST).await?;
         let piece_len = (src.len() - offset).min(half.len());
-        let piece = half_bytes(&half, piece_len, Access::Write).await?;
-        End::Buffer(src).moved(offset, piece, Access::Read).await?;
-        End::Buffer(dst).moved(offset, piece, Access::Write).await?;
+        let piece = Piece::first(&half, piece_len);
+        piece.host_moves(&End::Buffer(src), offset, Access::Write).await?;
+        piece.host_moves(&End::Buffer(dst), offset, Access::Read).await?;
         offset += piece_len;
     }
     Ok(())

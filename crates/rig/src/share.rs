@@ -6,15 +6,14 @@
 //! back with the last. A part is the host's only while it looks: whoever had to wait looks again,
 //! since another's work may have ended the map. Any thread may copy; `OPEN` is a leaf lock.
 
-use crate::access::{own_bytes, poll_map};
 use crate::allocation::owner::Owner;
 use crate::buffer::Buffer;
-use crate::bytes::HostBytes;
-use crate::driver::{Access, Span};
+use crate::driver::Access;
 use crate::error::Outcome;
 use crate::global::Global;
-use crate::piece::{End, is_taken, leg, note, part_of, staged_in, staged_out, take_half};
-use crate::profile::{self, What};
+use crate::piece::{
+    End, Piece, is_taken, leg, other, part_of, staged_in, staged_out, take_half,
+};
 use crate::staging::{self, Half, Lane};
 use crate::sync::plain::Mutex;
 use crate::timeline::DeviceId;
@@ -39,12 +38,12 @@ pub(crate) async fn shared(buffer: &Buffer, host: &End<'_>, access: Access) -> O
     let by = if is_in { DeviceId::HOST } else { device.id };
     let part = join(device, buffer.len(), by).await?;
     if is_in {
-        part.host_moves(host, Access::Write).await?;
+        part.piece().host_moves(host, 0, Access::Write).await?;
     }
     part.device_moves(buffer, access).await?;
     part.shared.close();
     if !is_in {
-        part.host_moves(host, Access::Read).await?;
+        part.piece().host_moves(host, 0, Access::Read).await?;
     }
     Ok(())
 }
@@ -86,52 +85,19 @@ struct Part {
 }
 
 impl Part {
-    fn span(&self, access: Access) -> Span {
-        Span { offset: self.offset, ..self.shared.half.span(self.len, access) }
-    }
-
-    /// Returns the bytes if they are mapped, which wakes nobody; they are the caller's until it
-    /// waits.
-    fn mapped(&self, access: Access) -> Outcome<Poll<HostBytes>> {
-        let half = &self.shared.half.at;
-        let all = half.bytes.map_or_else(|| poll_map(half, access), |all| Ok(Poll::Ready(all)));
-        Ok(all?.map(|all| all.range(self.offset, self.len)))
-    }
-
-    /// The host moves the bytes, out of its part for a read of that.
-    async fn host_moves(&self, host: &End<'_>, access: Access) -> Outcome<()> {
-        let started = profile::begin();
-        let of_host = other(access);
-        loop {
-            let (held, own) = host.piece(0, self.len, of_host).await?;
-            if let Poll::Ready(bytes) = self.mapped(access)? {
-                match access {
-                    Access::Read => bytes.copy_to(own),
-                    Access::Write => own.copy_to(bytes),
-                }
-                break;
-            }
-            drop(held);
-            own_bytes(&self.shared.half.at, access).await?;
-        }
-        note(started, What::HostMove, DeviceId::HOST, self.len);
-        Ok(())
+    fn piece(&self) -> Piece<'_> {
+        Piece { half: &self.shared.half, offset: self.offset, len: self.len }
     }
 
     /// The device moves the bytes, out of the buffer for a read of that; waits for it.
     async fn device_moves(&self, buffer: &Buffer, access: Access) -> Outcome<()> {
         let device = &buffer.at.owner;
         let own = (&buffer.at, part_of(buffer, 0, self.len, access));
-        let part = (&self.shared.half.at, self.span(other(access)));
+        let part = (&self.shared.half.at, self.piece().span(other(access)));
         let (from, to) = if access == Access::Read { (own, part) } else { (part, own) };
         let point = leg(device, from, to).await?;
         wait::finish(device, point.value(), "copy").await
     }
-}
-
-/// What the other side of a move is for.
-fn other(access: Access) -> Access {
-    if access == Access::Read { Access::Write } else { Access::Read }
 }
 
 fn is_small(device: &Owner, len: u64) -> bool {
