@@ -206,8 +206,12 @@ impl<T> Cache<T> {
 
     #[inline]
     const fn all_bytes(&self) -> u64 {
-        let [device, pinned, transfer] = &self.kinds;
-        device.bytes() + pinned.bytes() + transfer.bytes()
+        let (mut bytes, mut kind) = (0, 0);
+        while kind < KIND_COUNT {
+            bytes += self.kinds[kind].bytes();
+            kind += 1;
+        }
+        bytes
     }
 
     fn pop(&mut self, kind: usize, class: Class) -> Option<T> {
@@ -274,8 +278,10 @@ pub(crate) struct Beside {
     pub(crate) returning_bytes: u64,
 }
 
-/// Device, Pinned and Transfer.
-const KIND_COUNT: usize = 3;
+/// Whether devices may have Pinned memory: those of browsers have none.
+pub(crate) const HAS_PINNED: bool = cfg!(not(target_family = "wasm"));
+/// Device, and Pinned.
+pub(crate) const KIND_COUNT: usize = if HAS_PINNED { 2 } else { 1 };
 
 /// What a cache may hold however little was live (S9.10).
 const LEAST_CAP_COUNT: u64 = 4_096;

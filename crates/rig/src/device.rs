@@ -12,11 +12,11 @@ pub use crate::device::options::CacheOptions;
 
 use crate::allocation::owner::Owner;
 use crate::budget::Where;
-use crate::cache::Options;
+use crate::cache::{HAS_PINNED, Options};
 use crate::device::totals::Totals;
 use crate::drain::{self, After};
 use crate::draining::HAS_THREADS;
-use crate::driver::{Driver, Facts, Kind};
+use crate::driver::{Driver, Facts};
 use crate::entry;
 use crate::error::{Misuse, Outcome, Result};
 use crate::life;
@@ -280,10 +280,7 @@ impl Device {
     /// `Misuse` from inside a callback.
     pub fn free_cache(&self) -> Result<Returned> {
         entry::check("free_cache")?;
-        Ok(self.returning(|after| {
-            drain::empty_kind(&self.owner, Kind::Device, after);
-            drain::empty_kind(&self.owner, Kind::Pinned, after);
-        }))
+        Ok(self.returning(|after| drain::empty_all(&self.owner, after)))
     }
 
     /// Drains, lets `f` take memory out of the cache, and answers what became of it.
@@ -405,7 +402,7 @@ impl Device {
 /// Returns the devices that cache what `payer` pays for: itself, and for the host every other.
 fn cachers(payer: &Arc<Owner>) -> Vec<Arc<Owner>> {
     let mut devices = vec![Arc::clone(payer)];
-    if payer.is_host() {
+    if HAS_PINNED && payer.is_host() {
         devices.extend(life::owners().into_iter().filter(|device| !device.is_host()));
     }
     devices
@@ -413,7 +410,7 @@ fn cachers(payer: &Arc<Owner>) -> Vec<Arc<Owner>> {
 
 /// Returns the kind of memory that `device` caches and `payer` pays for.
 fn cached_kind(payer: &Owner, device: &Owner) -> usize {
-    usize::from(device.id != payer.id)
+    usize::from(HAS_PINNED && device.id != payer.id)
 }
 
 impl PartialEq for Device {

@@ -15,7 +15,7 @@ mod loom_tests;
 mod unmap;
 
 pub(crate) use crate::drain::cached::{
-    empty_cache, empty_kind, kind_index, make_way, reclaim, with_payer,
+    empty_all, empty_cache, empty_kind, kind_index, make_way, reclaim, with_payer,
 };
 pub(crate) use crate::drain::unmap::forget_mapping;
 
@@ -384,9 +384,7 @@ fn blocker(record: &Allocation) -> Option<Point> {
 fn run_due(owner: &Arc<Owner>, after: &mut After) {
     let stopped = owner.is_stopped();
     if stopped {
-        for kind in [Kind::Device, Kind::Pinned] {
-            empty_kind(owner, kind, after);
-        }
+        empty_all(owner, after);
     }
     if owner.track.is_settled() {
         let maps = owner.heap.lock().maps.all();
@@ -433,7 +431,8 @@ fn passed_points(owner: &Owner) -> Vec<Arc<Allocation>> {
         heap.pending.take_row(from, passes).for_each(|records| passed.extend(records));
         next = heap.pending.first_from(from).and_then(|(word, _)| point(*word).next_device());
     }
-    heap.pending_bytes -= passed.iter().map(|record: &Arc<Allocation>| record.charged()).sum::<u64>();
+    heap.pending_bytes -=
+        passed.iter().map(|record: &Arc<Allocation>| record.charged()).sum::<u64>();
     passed
 }
 

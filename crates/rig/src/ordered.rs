@@ -3,7 +3,6 @@
 //! Finding takes a few looks. Putting in at the end and taking out at the front, as points and ages
 //! do, moves nothing; elsewhere the shorter side moves. Plain data behind its owner's lock.
 
-
 /// Things by number. The entries are in the order of their numbers, each of which is there once.
 #[derive(Clone, Debug)]
 pub(crate) struct Ordered<T>(Vec<(u64, T)>);

@@ -3,9 +3,7 @@
 //! A half is held for one piece; a loss before a leg is reached keeps all bytes of that piece from
 //! the host. Claims are held only while bytes move. Any thread may copy.
 
-use crate::access::{
-    Claim, Side as Claimed, Sides, claim_host, own_bytes, part_bytes, poll_map,
-};
+use crate::access::{Claim, Side as Claimed, Sides, claim_host, own_bytes, part_bytes, poll_map};
 use crate::allocation::Ref;
 use crate::allocation::owner::Owner;
 use crate::buffer::Buffer;
@@ -104,7 +102,9 @@ impl<'a> Piece<'a> {
             let (held, own) = end.piece(offset, self.len, other(access)).await?;
             if let Poll::Ready(half) = self.mapped(access)? {
                 match (end.file(), access) {
-                    (Some(file), Access::Read) => half.with(|half| write_file(file, offset, half))?,
+                    (Some(file), Access::Read) => {
+                        half.with(|half| write_file(file, offset, half))?
+                    }
                     (Some(file), Access::Write) => {
                         half.with_mut(|half| read_file(file, offset, half))?;
                     }

@@ -23,7 +23,7 @@ use crate::allocation::owner::Owner;
 use crate::allocation::{Allocation, Memory, Parts, Ref, Tag};
 use crate::budget::{Budget, Where};
 use crate::bytes::HostBytes;
-use crate::cache::Class;
+use crate::cache::{Class, HAS_PINNED};
 use crate::drain::{self, kind_index, with_payer};
 use crate::driver::{Alloc, Ask, Kind, Region};
 use crate::entry;
@@ -183,7 +183,7 @@ pub(crate) fn create_now(owner: &Arc<Owner>, left: Left) -> Outcome<Ref> {
 pub(crate) fn first(owner: &Arc<Owner>, want: Want) -> Outcome<First> {
     let kind = check(owner, &want)?;
     life::drain(owner);
-    if kind == Kind::Pinned {
+    if HAS_PINNED && kind == Kind::Pinned {
         owner.host.iter().for_each(life::drain);
     }
     life::check_lost(owner)?;
@@ -212,7 +212,7 @@ pub(crate) fn first(owner: &Arc<Owner>, want: Want) -> Outcome<First> {
 /// Notes that a cached entry serves.
 #[inline]
 fn goes_live(heap: &mut Heap, owner: &Arc<Owner>, kind: Kind, class: Class, served: Served) {
-    let live = if kind == Kind::Pinned { Where::Pinned } else { Where::Live };
+    let live = if HAS_PINNED && kind == Kind::Pinned { Where::Pinned } else { Where::Live };
     with_payer(heap, owner, kind, |books| {
         books.shift(Where::Cached, live, class.bytes());
         if cfg!(debug_assertions) {

@@ -11,9 +11,7 @@ use crate::buffer::Buffer;
 use crate::driver::Access;
 use crate::error::Outcome;
 use crate::global::Global;
-use crate::piece::{
-    End, Piece, is_taken, leg, other, part_of, staged_in, staged_out, take_half,
-};
+use crate::piece::{End, Piece, is_taken, leg, other, part_of, staged_in, staged_out, take_half};
 use crate::staging::{self, Half, Lane};
 use crate::sync::plain::Mutex;
 use crate::timeline::DeviceId;

@@ -2,7 +2,7 @@
 
 use crate::bin::Bins;
 use crate::cache::tests::{Random, reclaimed};
-use crate::cache::{Cache, Class, Live, Options};
+use crate::cache::{Cache, Class, KIND_COUNT, Live, Options};
 use std::collections::BTreeMap;
 
 /// The same promises over plain lists.
@@ -99,7 +99,7 @@ impl Both {
     }
 
     fn step(&mut self, item: u64, len_max_bytes: u64) {
-        let kind = self.random.below(3) as usize;
+        let kind = self.random.below(KIND_COUNT as u64) as usize;
         let class = self.cache.class(1 + self.random.below(len_max_bytes));
         match self.random.below(40) {
             0..16 => self.create(kind, class),

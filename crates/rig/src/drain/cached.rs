@@ -7,7 +7,7 @@ use crate::allocation::Allocation;
 use crate::allocation::heap::Heap;
 use crate::allocation::owner::Owner;
 use crate::budget::{Budget, Where};
-use crate::cache::{Beside, Class};
+use crate::cache::{Beside, Class, HAS_PINNED, KIND_COUNT};
 use crate::drain::{After, leave};
 use crate::driver::Kind;
 use crate::sync::MutexGuard;
@@ -187,6 +187,13 @@ pub(crate) fn empty_kind(owner: &Arc<Owner>, kind: Kind, after: &mut After) -> u
     })
 }
 
+/// Sends everything cached to the driver.
+pub(crate) fn empty_all(owner: &Arc<Owner>, after: &mut After) {
+    for kind in 0..KIND_COUNT {
+        empty_kind(owner, kind_of(kind), after);
+    }
+}
+
 /// Sends to the driver what the usage windows of the bins say (S9.14).
 pub(crate) fn reclaim(owner: &Arc<Owner>, after: &mut After) {
     take_out(owner, after, &|heap, taken| {
@@ -215,8 +222,8 @@ fn take_out(owner: &Arc<Owner>, after: &mut After, take: &dyn Fn(&mut Heap, &mut
 /// Returns the cache's index of a kind.
 pub(crate) fn kind_index(kind: Kind) -> usize {
     match kind {
-        Kind::Device | Kind::Transfer => 0,
-        Kind::Pinned => 1,
+        Kind::Pinned if HAS_PINNED => 1,
+        _ => 0,
     }
 }
 

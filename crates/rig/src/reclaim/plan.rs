@@ -5,7 +5,7 @@ use crate::allocation::Memory;
 use crate::allocation::heap::Heap;
 use crate::allocation::owner::Owner;
 use crate::bytes::page_bytes;
-use crate::cache::Class;
+use crate::cache::{Class, HAS_PINNED};
 use crate::drain::with_payer;
 use crate::driver::{Addressed, Kind};
 use crate::error::{Failed, Outcome, text};
@@ -72,7 +72,7 @@ pub(crate) fn check(owner: &Owner, want: &Want) -> Outcome<Kind> {
     }
     let kind = match want.kind {
         Kind::Pinned if owner.facts.addressed != Addressed::Never => Kind::Device,
-        Kind::Pinned if !owner.facts.pinned => {
+        Kind::Pinned if !HAS_PINNED || !owner.facts.pinned => {
             return unsupported("this device has no Pinned memory");
         }
         kind => kind,

@@ -5,7 +5,7 @@
 
 use crate::allocation::owner::Owner;
 use crate::budget::Where;
-use crate::cache::Class;
+use crate::cache::{Class, HAS_PINNED};
 use crate::collector;
 use crate::drain::{self, kind_index, with_payer};
 use crate::draining::HAS_THREADS;
@@ -136,7 +136,7 @@ async fn empty_caches(payer: &Arc<Owner>) -> u64 {
     let mut bytes = 0;
     for device in life::owners() {
         let kind = if device.id == payer.id { Kind::Device } else { Kind::Pinned };
-        if device.payer(kind).id != payer.id {
+        if device.payer(kind).id != payer.id || kind == Kind::Pinned && !HAS_PINNED {
             continue;
         }
         bytes += life::with_after(|after| drain::empty_kind(&device, kind, after));
