@@ -29,11 +29,11 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-/// A half in a copy's hands, given back on drop.
+/// A half in a copy's hands.
 pub(crate) struct Half {
+    /// Its seat, given back with it; none for a transient one.
+    seat: Option<Seated>,
     pub(crate) at: Ref,
-    /// Where it goes back; none for a transient one.
-    place: Option<Place>,
     /// Keeps the device's mapping of a host half.
     map: Option<MapRef>,
 }
@@ -126,7 +126,8 @@ pub(crate) async fn take(device: &Arc<Owner>, lane: &mut Lane, host: Access) -> 
     Ok(half)
 }
 
-/// Takes a half of a key; none if the device does not map it.
+/// Takes a half of a key, and makes sure that it has memory that the device reaches; none if the
+/// device does not map it.
 async fn take_of(device: &Arc<Owner>, lane: &mut Lane, key: Key) -> Outcome<Option<Half>> {
     life::check_lost(device)?;
     let asked_ns = now_ns();
@@ -146,10 +147,37 @@ async fn take_of(device: &Arc<Owner>, lane: &mut Lane, key: Key) -> Outcome<Opti
         try_seat(key, lane).map_or(Poll::Pending, |place| Poll::Ready(Some(place)))
     })
     .await;
-    match place {
-        Some(place) => seat(device, place).await,
-        None => transient(device, key).await,
+    // Given back on every exit from here on.
+    let seat = place.map(Seated);
+    let (known, map) =
+        place.and_then(|place| with_seat(place, |seat| seat.of(device))).unwrap_or_default();
+    // One that a lost device left undone serves nobody any more (S7.9).
+    let usable = known.filter(|at| !is_spoiled(at));
+    let (at, map) = match usable {
+        Some(at) => (at, map),
+        None => {
+            let len_max = if seat.is_some() { u64::MAX } else { TRANSIENT_BYTES };
+            let at = make(device, key, half_bytes(key).min(len_max)).await?;
+            if let Some(place) = place {
+                with_seat(place, |seat| {
+                    seat.map.clear();
+                    seat.at = Some(at.clone());
+                });
+            }
+            (at, None)
+        }
+    };
+    let map = match (map, key) {
+        (None, Key::Host(_)) if MAPS_HOST && !device.is_host() => match map_half(device, &at)? {
+            Some(map) => Some(map),
+            None => return Ok(None),
+        },
+        (map, _) => map,
+    };
+    if let Some(place) = place.filter(|_| MAPS_HOST) {
+        with_seat(place, |seat| seat.keep_map(map.as_ref()));
     }
+    Ok(Some(Half { at, seat, map }))
 }
 
 /// Whether there is room for a transient half beside all staging that there is.
@@ -183,44 +211,13 @@ fn try_seat(key: Key, lane: &mut Lane) -> Option<Place> {
     Some(Place { set: key, slot, half })
 }
 
-/// Makes sure that the seat has memory that its device reaches, and hands it out; none if the
-/// device does not map it.
-async fn seat(device: &Arc<Owner>, place: Place) -> Outcome<Option<Half>> {
-    // Given back on every exit from here on.
-    let mut guard = Seated { place, keep: None };
-    let kept = |seat: &mut Seat| {
-        let map = seat.map.iter().find(|map| map.mapping().device.id == device.id).cloned();
-        (seat.at.clone(), map)
-    };
-    let (known, map) = with_seat(place, kept).unwrap_or_default();
-    // One that a lost device left undone serves nobody any more (S7.9).
-    let usable = known.filter(|at| !is_spoiled(at));
-    let (at, map) = match usable {
-        Some(at) => (at, map),
-        None => {
-            let at = make(device, place.set, half_bytes(place.set)).await?;
-            with_seat(place, |seat| {
-                seat.map.clear();
-                seat.at = Some(at.clone());
-            });
-            (at, None)
-        }
-    };
-    let map = match (map, place.set) {
-        (None, Key::Host(_)) if MAPS_HOST && !device.is_host() => match map_half(device, &at)? {
-            Some(map) => Some(map),
-            None => return Ok(None),
-        },
-        (map, _) => map,
-    };
-    if MAPS_HOST {
-        with_seat(place, |seat| seat.keep_map(map.as_ref()));
-    }
-    guard.keep = Some(());
-    Ok(Some(Half { at, place: Some(place), map }))
-}
-
 impl Seat {
+    /// Returns the half's memory, and a device's mapping of it.
+    fn of(&self, device: &Owner) -> (Option<Ref>, Option<MapRef>) {
+        let map = self.map.iter().find(|map| map.mapping().device.id == device.id).cloned();
+        (self.at.clone(), map)
+    }
+
     /// Keeps a device's mapping of the half, so that it is made once.
     fn keep_map(&mut self, map: Option<&MapRef>) {
         let Some(map) = map else { return };
@@ -235,17 +232,13 @@ impl Seat {
     }
 }
 
-/// Gives a seat back if its half could not be handed out.
-struct Seated {
-    place: Place,
-    keep: Option<()>,
-}
+/// A seat that is taken, given back on drop.
+struct Seated(Place);
 
 impl Drop for Seated {
     fn drop(&mut self) {
-        if self.keep.is_none() {
-            give_back(self.place);
-        }
+        with_seat(self.0, |seat| seat.taken = false);
+        wake();
     }
 }
 
@@ -254,11 +247,6 @@ fn with_seat<R>(place: Place, f: impl FnOnce(&mut Seat) -> R) -> Option<R> {
     let mut sets = SLOTS.lock();
     let set = sets.iter_mut().find(|set| set.key == place.set)?;
     Some(f(&mut set.slots[place.slot][place.half]))
-}
-
-fn give_back(place: Place) {
-    with_seat(place, |seat| seat.taken = false);
-    wake();
 }
 
 /// Makes everybody who waits for a half look again.
@@ -279,19 +267,6 @@ fn half_bytes(key: Key) -> u64 {
     match key {
         Key::Host(bytes) | Key::Own(_, bytes) => bytes,
     }
-}
-
-/// A transient half of at most 1 MiB; none if the device does not map it.
-async fn transient(device: &Arc<Owner>, key: Key) -> Outcome<Option<Half>> {
-    let at = make(device, key, half_bytes(key).min(TRANSIENT_BYTES)).await?;
-    let map = match key {
-        Key::Host(_) if MAPS_HOST && !device.is_host() => match map_half(device, &at)? {
-            Some(map) => Some(map),
-            None => return Ok(None),
-        },
-        _ => None,
-    };
-    Ok(Some(Half { at, place: None, map }))
 }
 
 /// Makes a half's memory, charged to the host as staging.
@@ -337,7 +312,7 @@ impl Half {
             return Ok(None);
         }
         let Some(map) = map_half(device, &self.at)? else { return Ok(None) };
-        if let Some(place) = self.place {
+        if let Some(Seated(place)) = self.seat {
             with_seat(place, |seat| seat.keep_map(Some(&map)));
         }
         Ok(Some((span_of(&self.at, Some(&map), len, access), map)))
@@ -347,14 +322,6 @@ impl Half {
 fn span_of(at: &Ref, map: Option<&MapRef>, len: u64, access: Access) -> Span {
     let region = map.map_or(at.region, |map| map.mapping().region());
     Span { region, offset: 0, len, access, is_last: false }
-}
-
-impl Drop for Half {
-    fn drop(&mut self) {
-        if let Some(place) = self.place {
-            give_back(place);
-        }
-    }
 }
 
 /// Gives up the halves that a lost device maps or owns, so that they return with it.
