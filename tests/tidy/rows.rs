@@ -15,8 +15,8 @@ pub(crate) struct Row {
 
 /// The rows, lowest first.
 pub(crate) const ROWS: &[Row] = &[
-    Row { number: 0, files: &["ordered"] },
-    Row { number: 0, files: &["sync", "bytes", "global", "report"] },
+    Row { number: 0, files: &["global", "ordered"] },
+    Row { number: 0, files: &["sync", "bytes", "report"] },
     Row { number: 1, files: &["error", "turn", "gate", "draining", "once"] },
     Row {
         number: 2,

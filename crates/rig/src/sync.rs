@@ -84,8 +84,13 @@ pub(crate) fn never_on_wasm<F: Future>(_: impl FnOnce() -> F) -> F::Output {
     unreachable!("no browser has what this waits for")
 }
 
-#[cfg(not(rig_loom))]
+#[cfg(not(any(rig_loom, target_family = "wasm")))]
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+
+#[cfg(target_family = "wasm")]
+pub(crate) use self::single::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, fence};
+#[cfg(target_family = "wasm")]
+pub(crate) use std::sync::atomic::Ordering;
 
 #[cfg(rig_loom)]
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
