@@ -14,7 +14,7 @@ mod tests;
 
 pub(crate) use crate::claim::mark::{Mark, Marking, Marks};
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, HAS_THREADS, Ordering};
 
 /// The claims held, as one word.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl Claims {
     /// Asks for a claim, and holds it if it is granted; marks stand in nobody's way here.
     #[inline]
     pub(crate) fn ask(&self, ask: Ask, pass: Pass) -> Answer {
-        if let Some(in_the_way) = in_the_way(ask) {
+        if HAS_THREADS && let Some(in_the_way) = in_the_way(ask) {
             let word = self.word.load(Ordering::Relaxed);
             let next = word + unit(ask);
             // ORDERING: as in `ask_all`.

@@ -7,7 +7,7 @@
 //! starts only once the one before the present is over. Any thread may call anything; one atomic
 //! holds the phase and both counts, and no lock is held.
 
-use crate::sync::{AtomicU64, Ordering, Wakers, fence};
+use crate::sync::{AtomicU64, HAS_THREADS, Ordering, Wakers, fence};
 use std::future::poll_fn;
 use std::task::Poll;
 
@@ -125,8 +125,6 @@ fn shift(phase: u64) -> u64 {
     COUNT_BITS * (phase & 1)
 }
 
-/// Whether threads drain beside each other: a browser's package has one, and nobody to wait for.
-pub(crate) const HAS_THREADS: bool = cfg!(not(target_family = "wasm"));
 const COUNT_BITS: u64 = 20;
 const COUNT: u64 = (1 << COUNT_BITS) - 1;
 const PHASE_SHIFT: u64 = 2 * COUNT_BITS;

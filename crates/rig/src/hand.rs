@@ -21,7 +21,7 @@ use crate::hand::producers::Producers;
 use crate::life::{self, InFlight};
 use crate::profile::{self, Event, What};
 use crate::reclaim;
-use crate::sync::{Ordering, fence};
+use crate::sync::{HAS_THREADS, Ordering, fence};
 use crate::tick;
 use crate::timeline::{DeviceId, Fate, Point, VALUE_MAX};
 use crate::turn::Taken;
@@ -398,7 +398,7 @@ impl<'a, T: Use> Held<'a, T> {
     /// another device is on marked memory.
     #[inline]
     fn mark(owner: &'a Owner, job: &Job<'a, T>) -> Option<Self> {
-        if !job.special.is_all_of(owner.id) {
+        if !HAS_THREADS || !job.special.is_all_of(owner.id) {
             return None;
         }
         let marking = owner.marks.begin();

@@ -13,7 +13,6 @@
 use crate::allocation::owner::{Owner, QUEUES_WAIT};
 use crate::budget::Where;
 use crate::drain::{self, After, Rest};
-use crate::draining::HAS_THREADS;
 use crate::driver::{Driver, Fault, Stopped};
 use crate::error::{Error, Failed, Misuse, Outcome, text};
 use crate::gate::Duty;
@@ -21,7 +20,7 @@ use crate::global::Global;
 use crate::profile::{self, Event, What};
 use crate::report::Usage;
 use crate::sync::plain::{Mutex, RwLock};
-use crate::sync::{Ordering, await_native};
+use crate::sync::{HAS_THREADS, Ordering, await_native};
 use crate::timeline::{DeviceId, Fate, Point, track};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};

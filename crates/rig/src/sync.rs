@@ -61,6 +61,9 @@ pub(crate) type BoxAny = Box<dyn Any + Send>;
 #[cfg(target_family = "wasm")]
 pub(crate) type BoxAny = Box<dyn Any>;
 
+/// Whether there may be two threads: a browser's package has one, beside which nothing happens.
+pub(crate) const HAS_THREADS: bool = cfg!(not(target_family = "wasm"));
+
 /// Awaits a future of what no browser has: files, other threads, host memory that is mapped. On
 /// wasm nothing comes here, and the future that awaits has no state for it, as it had with a
 /// constant around the wait.

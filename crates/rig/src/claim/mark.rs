@@ -12,7 +12,7 @@
 use crate::claim::{
     Answer, Ask, COUNTED, Claims, MOMENTARY_READ, MOMENTARY_WRITE, Pass, in_the_way, judge,
 };
-use crate::sync::{AtomicU64, Ordering, fence, load_in_order};
+use crate::sync::{AtomicU64, HAS_THREADS, Ordering, fence, load_in_order};
 
 /// The hand-overs of one device that mark, one after another.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl Claims {
     /// Has device work that comes from now on count its momentary claims.
     pub(crate) fn count(&self) {
         // ORDERING: sequentially consistent, for the look at the mark that follows.
-        if self.word.load(Ordering::SeqCst) & COUNTED == 0 {
+        if HAS_THREADS && self.word.load(Ordering::SeqCst) & COUNTED == 0 {
             // ORDERING: as above.
             self.word.fetch_or(COUNTED, Ordering::SeqCst);
         }
@@ -135,6 +135,9 @@ impl Claims {
     /// Returns the mark of a hand-over in progress, as the word would count it.
     #[inline]
     fn marked(&self, marks: &Marks) -> u64 {
+        if !HAS_THREADS {
+            return 0;
+        }
         let mark = load_in_order(&self.mark);
         // ORDERING: pairs with the end of the marking: what it did is seen once it is over.
         if mark == 0 || mark >> 1 != marks.number.load(Ordering::Acquire) {
