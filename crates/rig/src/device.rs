@@ -21,7 +21,7 @@ use crate::error::{Misuse, Outcome, Result};
 use crate::life;
 use crate::open::{self, Opener, host_owner};
 use crate::report::{DeviceStats, LabelTotal, Returned, SiteTotal};
-use crate::sync::{HAS_THREADS, await_native};
+use crate::sync::await_native;
 use crate::timeline::{DeviceId, Fate, Point};
 use crate::wait;
 use std::future::poll_fn;
@@ -373,9 +373,7 @@ impl Device {
         // Whoever saw the end of the stop may still have memory in its hands.
         self.owner.note_due();
         life::drain(&self.owner);
-        if HAS_THREADS {
-            await_native!(self.owner.draining.wait_out());
-        }
+        await_native!(self.owner.draining.wait_out(), ());
         Ok(())
     }
 
@@ -388,7 +386,7 @@ impl Device {
     /// Drains every device, and waits for the drains that others have begun; for tests.
     #[doc(hidden)]
     pub async fn drain_out() {
-        life::drain_out().await;
+        await_native!(life::drain_out(), life::drain_all());
     }
 
     /// Checks the invariant of the books (S10.2); for tests.

@@ -19,8 +19,8 @@ use crate::gate::Duty;
 use crate::global::Global;
 use crate::profile::{self, Event, What};
 use crate::report::Usage;
+use crate::sync::Ordering;
 use crate::sync::plain::{Mutex, RwLock};
-use crate::sync::{HAS_THREADS, Ordering, await_native};
 use crate::timeline::{DeviceId, Fate, Point, track};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
@@ -378,10 +378,8 @@ pub(crate) async fn drain_out() {
     // Twice: a drain that began before a point was reached leaves what waits for it to the next.
     for _ in 0..2 {
         drain_all();
-        if HAS_THREADS {
-            for owner in owners() {
-                await_native!(owner.draining.wait_out());
-            }
+        for owner in owners() {
+            owner.draining.wait_out().await;
         }
     }
 }

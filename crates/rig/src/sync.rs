@@ -64,12 +64,12 @@ pub(crate) type BoxAny = Box<dyn Any>;
 /// Whether there may be two threads: a browser's package has one, beside which nothing happens.
 pub(crate) const HAS_THREADS: bool = cfg!(not(target_family = "wasm"));
 
-/// Awaits a future of what no browser has: files, other threads, host memory that is mapped. On
-/// wasm nothing comes here, and the future that awaits has no state for it, as it had with a
-/// constant around the wait.
+/// Awaits a future of what no browser has: other threads, files, host memory that is mapped. On
+/// wasm comes what stands behind it instead, or, since that is on no path, nothing. A constant
+/// around an await would leave its state in the future that awaits, and what follows it.
 #[cfg(not(target_family = "wasm"))]
 macro_rules! await_native {
-    ($future:expr) => {
+    ($future:expr $(, $instead:expr)?) => {
         $future.await
     };
 }
@@ -78,6 +78,10 @@ macro_rules! await_native {
     ($future:expr) => {
         crate::sync::never_on_wasm(|| $future)
     };
+    ($future:expr, $instead:expr) => {{
+        let _ = || $future;
+        $instead
+    }};
 }
 pub(crate) use await_native;
 

@@ -14,7 +14,7 @@ use crate::ordered::Ordered;
 use crate::profile::{self, Event, What};
 use crate::reclaim::{Lack, Plan, ROUNDS, Shape, Try, is_roomy, payer_of};
 use crate::report::Round;
-use crate::sync::{HAS_THREADS, await_native};
+use crate::sync::await_native;
 use crate::timeline::{Fate, Point};
 use crate::wait;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ async fn run(owner: &Arc<Owner>, plan: &Plan, number: u64, lack: Lack) -> Round 
         Lack::Driver if owner.id != payer.id => &[payer, owner][..],
         _ => &[payer],
     };
-    life::drain_out().await;
+    await_native!(life::drain_out(), life::drain_all());
     let mut round = Round::default();
     for owner in emptied {
         for (word, bytes) in holding_back(owner).iter() {
@@ -46,17 +46,17 @@ async fn run(owner: &Arc<Owner>, plan: &Plan, number: u64, lack: Lack) -> Round 
         }
     }
     let before = payer.heap.lock().books.bytes_in(Where::Returning);
-    life::drain_out().await;
+    await_native!(life::drain_out(), life::drain_all());
     let nth = if number == ROUNDS { Try::Last } else { Try::Later };
     if number > 1 {
         collector::run_all();
-        life::drain_out().await;
+        await_native!(life::drain_out(), life::drain_all());
         for turn in 0..TURNS_MAX {
             if could_serve(owner, plan, nth, lack) || emptied_serves(owner, plan) {
                 break;
             }
             let more = collector::turn(number, turn).await;
-            life::drain_out().await;
+            await_native!(life::drain_out(), life::drain_all());
             if !more {
                 break;
             }
@@ -140,9 +140,7 @@ async fn empty_caches(payer: &Arc<Owner>) -> u64 {
         }
         bytes += life::with_after(|after| drain::empty_kind(&device, kind, after));
         // What another round took out of the cache just now is on its way by then too.
-        if HAS_THREADS {
-            await_native!(device.draining.wait_out());
-        }
+        await_native!(device.draining.wait_out(), ());
         if device.heap.lock().leaving_bytes() > 0 {
             let _ = wait::reach(&device, device.track.submitted()).await;
             life::drain(&device);
