@@ -7,8 +7,6 @@ use crate::allocation::owner::Owner;
 use crate::allocation::{Allocation, Memory};
 use crate::report::{LabelTotal, SiteTotal};
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::collections::binary_heap::PeekMut;
 use std::sync::Arc;
 
 /// The 10 greatest live totals by label, and all by call site where these are kept; the greatest
@@ -25,9 +23,9 @@ impl Totals {
         let (mut labels, mut sites) = (Vec::new(), Vec::new());
         for record in records.iter().filter(|record| record.is_live()) {
             let tag = record.extra.if_made(|extra| extra.tag.clone()).unwrap_or_default();
-            labels.push((0, Reverse(tag.label.unwrap_or_default()), record.charged()));
+            labels.push((Reverse(0), tag.label.unwrap_or_default(), record.charged()));
             if let Some(site) = tag.site {
-                sites.push((0, Reverse(site.text()), record.charged()));
+                sites.push((Reverse(0), site.text(), record.charged()));
             }
         }
         let mut all = Self::default();
@@ -44,27 +42,43 @@ impl Totals {
 }
 
 /// Adds up what has one name, and calls `f` with the bytes, the name and the count of each,
-/// greatest first, by name where the bytes are equal. Heaps sort here, since their code is small.
-fn each_total(named: Named, f: &mut dyn FnMut(u64, Arc<str>, u64)) {
-    let mut heap = BinaryHeap::from(named);
+/// greatest first, by name where the bytes are equal.
+fn each_total(mut named: Named, f: &mut dyn FnMut(u64, Arc<str>, u64)) {
+    sort(&mut named);
     let mut totals = Named::new();
-    while let Some((_, Reverse(name), mut bytes)) = heap.pop() {
-        let mut count = 1;
-        while let Some(at) = heap.peek_mut().filter(|at| at.1.0 == name) {
-            bytes += PeekMut::pop(at).2;
-            count += 1;
+    for (_, name, bytes) in named {
+        match totals.last_mut() {
+            Some((total, last, count)) if *last == name => {
+                total.0 += bytes;
+                *count += 1;
+            }
+            _ => totals.push((Reverse(bytes), name, 1)),
         }
-        totals.push((bytes, Reverse(name), count));
     }
-    let mut totals = BinaryHeap::from(totals);
-    while let Some((bytes, Reverse(name), count)) = totals.pop() {
+    sort(&mut totals);
+    for (Reverse(bytes), name, count) in totals {
         f(bytes, name, count);
     }
 }
 
-/// Names between numbers, so that the greatest is the one with the greatest first number, or of
-/// these the first name. Before they are added up the first number is 0, the other the bytes.
-type Named = Vec<(u64, Reverse<Arc<str>>, u64)>;
+/// Sorts by Shell's method, since its code is small.
+fn sort(named: &mut Named) {
+    let mut gap = named.len();
+    while gap > 1 {
+        gap = (gap * 4 / 9).max(1);
+        for end in gap..named.len() {
+            let mut at = end;
+            while at >= gap && named[at] < named[at - gap] {
+                named.swap(at, at - gap);
+                at -= gap;
+            }
+        }
+    }
+}
+
+/// Names between numbers, of which the first, the greatest of them first, comes before the name in
+/// their order. Before they are added up it is 0, and the other the bytes.
+type Named = Vec<(Reverse<u64>, Arc<str>, u64)>;
 
 impl Allocation {
     /// Whether somebody pays for it and the program can reach it, as it never can a half.
