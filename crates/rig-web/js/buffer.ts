@@ -360,7 +360,7 @@ export class Buffer {
         if (access !== 0) return this.#run(call, own, access, f);
       }
     } finally {
-      rig.event((e) => e.drop_buffer(own));
+      rig.event((e) => e.drop_kept(own));
     }
   }
 

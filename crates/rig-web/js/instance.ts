@@ -33,7 +33,6 @@ export interface Exports {
   wrap(array: number, offset: number, length: number): number;
   wrap_gpu(device: number, buffer: number, length: number): number;
   drop_listed(): void;
-  drop_buffer(buffer: number): void;
   drop_kept(kept: number): void;
   array_of(buffer: number): number;
   free(buffer: number): number;

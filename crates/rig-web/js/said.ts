@@ -17,7 +17,7 @@ export function listed<T>(said: Said, take: (said: Said) => T): T[] {
 
 /** Takes the statistics of one device, or of all together. */
 export function countersOf(said: Said): Counters {
-  const counters = named<Counters>(said, `name ${HELD} ${COUNTERS}`);
+  const counters = named<Counters>(said, `name budgetBytes heldBytes ${HELD} ${COUNTERS}`);
   return { ...counters, kindCounts: said.splice(0, 4) as [number, number, number, number] };
 }
 
@@ -28,7 +28,7 @@ export function statsOf(said: Said): DeviceStats {
 
 /** Takes a report. */
 export function reportOf(said: Said): Report {
-  const report = named<Report>(said, `payer ${HELD} askedBytes binBytes largestCachedBytes immediate`);
+  const report = named<Report>(said, `payer budgetBytes ${HELD} askedBytes binBytes largestCachedBytes immediate`);
   return { ...report, immediate: Boolean(report.immediate), ...liveOf(said), rounds: listed(said, roundOf) };
 }
 
@@ -44,7 +44,7 @@ function roundOf(said: Said): Round {
   return { ...round, kept: { ...kept, unreached } };
 }
 
-const HELD = "budgetBytes liveBytes returningBytes cachedBytes stagingBytes pinnedBytes givenAwayBytes";
+const HELD = "liveBytes returningBytes cachedBytes stagingBytes pinnedBytes givenAwayBytes";
 const COUNTERS =
-  "heldBytes peakHeldBytes peakLiveBytes requestedCount requestedBytes returnedCount returnedBytes " +
+  "peakHeldBytes peakLiveBytes requestedCount requestedBytes returnedCount returnedBytes " +
   "actualCount actualBytes freedCount freedBytes driverNs totalNs";

@@ -2,11 +2,11 @@
 
 use crate::driver::Lending;
 use crate::named::{
-    Kept, NAMED, buffer_of, device_of, enter, keep, list, now, renamed, text, told, web,
+    Kept, NAMED, buffer_of, device_of, enter, failed, keep, list, now, text, told, web,
 };
 use crate::page::{Array, say};
 use crate::task;
-use crate::told::{misuse, say_numbers};
+use crate::told::{Failed, say_numbers};
 use rig::bytes::{HostBytes, InArray};
 use rig::embed::{self, InPlace};
 use rig::{Buffer, Claims, Device, Misuse, Point, Use, copy_async};
@@ -19,26 +19,15 @@ extern "C" fn wrap(array: u32, offset: f64, len: f64) -> f64 {
     enter(embed::wrap(HostBytes::in_array(at, len as u64), Array(array)))
 }
 
-/// Drops handles: as many as were listed; below 0 those of what is kept.
+/// Drops what was listed, whatever the sign of its number.
 #[unsafe(no_mangle)]
 extern "C" fn drop_listed() {
-    for number in list() {
-        if number < 0.0 { drop_kept(-number) } else { drop_buffer(number) }
-    }
+    list().into_iter().for_each(|number| drop_kept(number.abs()));
 }
 
-/// Drops a handle; 0 is none.
+/// Drops a handle, or ends an access, a claim, the claims of a call, or an export; 0 is none.
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn drop_buffer(number: f64) {
-    if number == 0.0 {
-        return;
-    }
-    drop(NAMED.with_borrow_mut(|named| named.buffers.remove(number)));
-}
-
-/// Ends an access, a claim, the claims of a call, or an export.
-#[unsafe(no_mangle)]
-extern "C" fn drop_kept(number: f64) {
+pub(crate) extern "C" fn drop_kept(number: f64) {
     drop(NAMED.with_borrow_mut(|named| named.kept.remove(number)));
 }
 
@@ -53,14 +42,14 @@ extern "C" fn array_of(buffer: f64) -> f64 {
 #[unsafe(no_mangle)]
 extern "C" fn free(buffer: f64) -> f64 {
     let buffer = buffer_of(buffer);
-    now("free", async move { buffer.free_async().await }, |()| 0.0)
+    now("free", buffer.free_async(), |()| 0.0)
 }
 
 /// Ends all buffers of memory whose bytes the page took away.
 #[unsafe(no_mangle)]
 extern "C" fn lose(buffer: f64) -> f64 {
     let buffer = buffer_of(buffer);
-    now("free", async move { embed::end(&buffer, "transferred").await }, |()| 0.0)
+    now("free", embed::end(&buffer, "transferred"), |()| 0.0)
 }
 
 /// Makes another handle of a buffer.
@@ -75,7 +64,7 @@ extern "C" fn again(buffer: f64) -> f64 {
 extern "C" fn region_of(buffer: f64) -> f64 {
     let buffer = buffer_of(buffer);
     let is_gpu = web(&buffer.device()).is_some();
-    told(embed::region(&buffer).map(|region| if is_gpu { region.0 as f64 } else { 0.0 }))
+    told(embed::region(&buffer), |region| if is_gpu { region.0 as f64 } else { 0.0 })
 }
 
 /// Whether a buffer is dead.
@@ -106,14 +95,14 @@ fn points(all: &[Point]) {
 /// Makes a view.
 #[unsafe(no_mangle)]
 extern "C" fn view(buffer: f64, offset: f64, len: f64) -> f64 {
-    told(buffer_of(buffer).view(offset as u64, len as u64).map(enter))
+    told(buffer_of(buffer).view(offset as u64, len as u64), enter)
 }
 
 /// Borrows a buffer on a device; 0 for none.
 #[unsafe(no_mangle)]
 extern "C" fn borrow(device: u32, buffer: f64) -> f64 {
     let borrowed = rig::borrow(&device_of(device), &buffer_of(buffer));
-    told(borrowed.map(|buffer| buffer.map_or(0.0, enter)))
+    told(borrowed, |buffer| buffer.map_or(0.0, enter))
 }
 
 /// Waits until the host may use the bytes of a buffer.
@@ -123,9 +112,10 @@ extern "C" fn ready(ticket: f64, buffer: f64, write: u32) {
     task::start(ticket, async move {
         // Refused where an access would be, ahead of any wait.
         match task::once(InPlace::begin(&buffer, use_of(write))) {
-            Some(access) => access.map(|_| 0.0),
-            None => buffer.wait_async(use_of(write)).await.map(|_| 0.0),
+            Some(access) => drop(access?),
+            None => drop(buffer.wait_async(use_of(write)).await?),
         }
+        Ok(0.0)
     });
 }
 
@@ -135,10 +125,10 @@ extern "C" fn ready(ticket: f64, buffer: f64, write: u32) {
 extern "C" fn access(buffer: f64, write: u32) -> f64 {
     let buffer = buffer_of(buffer);
     let Some(access) = task::once(InPlace::begin(&buffer, use_of(write))) else { return 0.0 };
-    told(access.map(|access| {
+    told(access, |access| {
         say_place(access.bytes());
         keep(Kept::Access(access))
-    }))
+    })
 }
 
 /// Says where bytes are: their array, the offset in it, their length.
@@ -152,7 +142,10 @@ fn say_place(bytes: HostBytes) {
 extern "C" fn copy(ticket: f64, src: f64, dst: f64) -> f64 {
     let (src, dst) = (buffer_of(src), buffer_of(dst));
     let written = written(&src);
-    task::start_move(ticket, async move { copy_async(&src, &dst).await.map(|_| 0.0) });
+    task::start_move(ticket, async move {
+        copy_async(&src, &dst).await?;
+        Ok(0.0)
+    });
     written
 }
 
@@ -167,7 +160,8 @@ extern "C" fn blit(ticket: f64, buffer: f64, offset: f64, array: u32, len: f64, 
         let _array = Array(array);
         let done = embed::blit(&buffer, offset as u64, bytes, use_of(u32::from(call == 1))).await;
         let call = ["blit_to", "blit_from", "to_array"][call as usize];
-        done.map(|_| 0.0).map_err(|error| renamed(error, call))
+        done.map_err(|error| Failed::renamed(error, call))?;
+        Ok(0.0)
     });
     written
 }
@@ -183,8 +177,9 @@ extern "C" fn fill(ticket: f64, buffer: f64, offset: f64, len: f64, byte: u32) {
     let buffer = buffer_of(buffer);
     task::start_move(ticket, async move {
         let part = buffer.view(offset as u64, len as u64);
-        let part = part.map_err(|error| renamed(error, "fill"))?;
-        part.fill_async(byte as u8).await.map(|_| 0.0)
+        let part = part.map_err(|error| Failed::renamed(error, "fill"))?;
+        part.fill_async(byte as u8).await?;
+        Ok(0.0)
     });
 }
 
@@ -192,7 +187,7 @@ extern "C" fn fill(ticket: f64, buffer: f64, offset: f64, len: f64, byte: u32) {
 #[unsafe(no_mangle)]
 extern "C" fn claim_read(buffer: f64) -> f64 {
     let claim = buffer_of(buffer).claim_read();
-    told(claim.map(|claim| keep(Kept::Read(claim))))
+    told(claim, |claim| keep(Kept::Read(claim)))
 }
 
 /// Claims the buffers that were listed: the count of reads and these, then for each donation the
@@ -219,8 +214,8 @@ extern "C" fn claim_all() -> f64 {
         left = after;
     }
     let claims = embed::claim(reads, &donations);
-    let claims = claims.map_err(|error| renamed(error, "with_claims"));
-    told(claims.map(|claims| keep(Kept::Claims(claims))))
+    let claims = claims.map_err(|error| Failed::renamed(error, "with_claims"));
+    told(claims, |claims| keep(Kept::Claims(claims)))
 }
 
 /// Whether claims hold a buffer exclusively.
@@ -235,11 +230,10 @@ extern "C" fn is_exclusive(claims: f64, buffer: f64) -> u32 {
 #[unsafe(no_mangle)]
 extern "C" fn consume(claims: f64, buffer: f64) -> f64 {
     let why = text();
-    let taken = match claims_of(claims) {
-        Some(claims) => embed::consume_now(&claims, &buffer_of(buffer), &why),
-        None => Err(misuse("consume", Misuse::ClaimsEnded)),
-    };
-    told(taken.map(enter))
+    match claims_of(claims) {
+        Some(claims) => told(embed::consume_now(&claims, &buffer_of(buffer), &why), enter),
+        None => failed(&Failed::misuse("consume", Misuse::ClaimsEnded)),
+    }
 }
 
 fn claims_of(number: f64) -> Option<Claims> {
@@ -265,19 +259,19 @@ extern "C" fn export(ticket: f64, buffer: f64) {
 #[unsafe(no_mangle)]
 extern "C" fn may_copy(export: f64, write: u32) -> f64 {
     let what = use_of(write);
-    told(NAMED.with_borrow(|named| match named.kept.find(export) {
-        Some(Kept::Export(export)) => embed::exported(export, what).map(|_| 0.0),
-        _ => Ok(0.0),
-    }))
+    NAMED.with_borrow(|named| match named.kept.find(export) {
+        Some(Kept::Export(export)) => told(embed::exported(export, what), |_| 0.0),
+        _ => 0.0,
+    })
 }
 
 /// Lends the GPU buffer of a buffer for good; answers its number.
 #[unsafe(no_mangle)]
 extern "C" fn lend(buffer: f64) -> f64 {
-    told(buffer_of(buffer).lend().map(|lent| {
+    told(buffer_of(buffer).lend(), |lent| {
         let object: &dyn Any = &*lent.object.0;
         object.downcast_ref::<Lending>().map_or(0.0, |lending| lending.0)
-    }))
+    })
 }
 
 fn use_of(write: u32) -> Use {

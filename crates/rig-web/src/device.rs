@@ -1,6 +1,6 @@
 //! What the page calls of devices. Each is an index; the host is 0.
 
-use crate::buffer::drop_buffer;
+use crate::buffer::drop_kept;
 use crate::driver::{self, Web, region};
 use crate::named::{NAMED, device_of, enter, site, text, told};
 use crate::page::{say, say_text};
@@ -20,7 +20,7 @@ extern "C" fn open(gpu: u32) -> f64 {
         0 => drivers::memory::driver(memory::Options::default()),
         gpu => Arc::new(Web::new(gpu)),
     });
-    told(opened.map(device_number))
+    told(opened, device_number)
 }
 
 /// Returns the index of an open device by the name that was put in; -1 for none.
@@ -86,14 +86,14 @@ extern "C" fn stats(device: i32) {
     let devices = rig::devices();
     say(devices.len() as f64);
     devices.iter().for_each(say_stats);
-    say_counters(&rig::stats().sum);
+    say_counters(rig::stats().sum);
 }
 
 /// Sets a device's budget.
 #[unsafe(no_mangle)]
 extern "C" fn set_budget(device: u32, bytes: f64) -> f64 {
     let bytes = if bytes.is_finite() { bytes as u64 } else { u64::MAX };
-    told(device_of(device).set_budget(bytes).map(|()| 0.0))
+    told(device_of(device).set_budget(bytes), |()| 0.0)
 }
 
 /// Returns cached memory, all of it or what recent use says; says what became of it.
@@ -101,35 +101,41 @@ extern "C" fn set_budget(device: u32, bytes: f64) -> f64 {
 extern "C" fn give_back(device: u32, all: u32) -> f64 {
     let device = device_of(device);
     let returned = if all == 0 { device.trim() } else { device.free_cache() };
-    told(returned.map(|returned| {
+    told(returned, |returned| {
         say_numbers(&[returned.returned_bytes, returned.pending_bytes]);
         0.0
-    }))
+    })
 }
 
 /// Closes a device.
 #[unsafe(no_mangle)]
 extern "C" fn close(ticket: f64, device: u32) {
     let device = device_of(device);
-    task::start(ticket, async move { device.close_async().await.map(|()| 0.0) });
+    task::start(ticket, async move {
+        device.close_async().await?;
+        Ok(0.0)
+    });
 }
 
 /// Waits for a value of a device.
 #[unsafe(no_mangle)]
 extern "C" fn wait(ticket: f64, device: u32, value: f64) {
     let device = device_of(device);
-    task::start(ticket, async move { device.wait_async(value as u64).await.map(|_| 0.0) });
+    task::start(ticket, async move {
+        device.wait_async(value as u64).await?;
+        Ok(0.0)
+    });
 }
 
 /// Makes a buffer, with the label that was put in, after a handle was dropped where one is named;
 /// answers its number if that needs no wait, else 0, and the ticket settles with it.
 #[unsafe(no_mangle)]
 extern "C" fn create(ticket: f64, device: u32, len: f64, dropped: f64) -> f64 {
-    drop_buffer(dropped);
+    drop_kept(dropped);
     let (device, tag) = (device_of(device), (text(), site()));
     task::start_now(ticket, async move {
         let builder = tagged(device.buffer(len as u64), tag);
-        builder.create_async().await.map(enter)
+        Ok(enter(builder.create_async().await?))
     })
 }
 
@@ -137,9 +143,9 @@ extern "C" fn create(ticket: f64, device: u32, len: f64, dropped: f64) -> f64 {
 /// one is named.
 #[unsafe(no_mangle)]
 extern "C" fn create_now(device: u32, len: f64, dropped: f64) -> f64 {
-    drop_buffer(dropped);
+    drop_kept(dropped);
     let (device, tag) = (device_of(device), (text(), site()));
-    told(tagged(device.buffer(len as u64), tag).create_now().map(enter))
+    told(tagged(device.buffer(len as u64), tag).create_now(), enter)
 }
 
 /// Gives a buffer its label and its call site, where it has them.
@@ -151,7 +157,7 @@ fn tagged(builder: BufferBuilder<'_>, (label, site): (String, String)) -> Buffer
 /// Makes a buffer of a GPU buffer of the page.
 #[unsafe(no_mangle)]
 extern "C" fn wrap_gpu(device: u32, buffer: f64, len: f64) -> f64 {
-    told(embed::wrap_region(&device_of(device), region(buffer), len as u64).map(enter))
+    told(embed::wrap_region(&device_of(device), region(buffer), len as u64), enter)
 }
 
 /// Returns the index of a device, which it gets if it is new here.

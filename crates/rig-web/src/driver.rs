@@ -77,8 +77,7 @@ impl Web {
 
     /// Wakes everybody who waits for something of this device.
     pub(crate) fn wake_all(&self) {
-        let wakers = self.wakers.take();
-        wakers.into_iter().for_each(Waker::wake);
+        wake(self.wakers.take());
     }
 
     fn keep(&self, waker: &Waker) {
@@ -285,6 +284,12 @@ impl Driver for Web {
         // What runs on touches buffers of the page, which lets no one else have them.
         Poll::Ready(Stopped::Settled)
     }
+}
+
+/// Wakes all, by code that stands once.
+#[inline(never)]
+pub(crate) fn wake(all: Vec<Waker>) {
+    all.into_iter().for_each(Waker::wake);
 }
 
 /// Returns the region of a GPU buffer of the page.

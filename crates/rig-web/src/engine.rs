@@ -1,6 +1,6 @@
 //! The instance: its start, its turns, and the engine's collector of garbage.
 
-use crate::driver::{SERVICE, Told};
+use crate::driver::{SERVICE, Told, wake};
 use crate::named::{NAMED, web};
 use crate::page;
 use crate::task;
@@ -94,7 +94,7 @@ extern "C" fn turn_over() {
         at.woken = std::mem::take(&mut at.waiting);
         // Waking only lists who is polled next.
         at.woken.iter().for_each(Waker::wake_by_ref);
-        at.harder.drain(..).for_each(Waker::wake);
+        wake(std::mem::take(&mut at.harder));
     });
 }
 

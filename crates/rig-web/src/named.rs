@@ -7,9 +7,9 @@ use crate::driver::Web;
 use crate::page;
 use crate::table::Table;
 use crate::task;
-use crate::told;
+use crate::told::Failed;
 use rig::embed::{Claimed, InPlace};
-use rig::{Buffer, Device, Export, Misuse, ReadClaim, Result};
+use rig::{Buffer, Device, Export, Misuse, ReadClaim};
 use std::any::Any;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -18,7 +18,6 @@ use std::sync::Arc;
 pub(crate) struct Named {
     /// By the index of each; the host is the first.
     pub(crate) devices: Vec<Device>,
-    pub(crate) buffers: Table<Buffer>,
     pub(crate) kept: Table<Kept>,
     pub(crate) text: Vec<u8>,
     pub(crate) site: Vec<u8>,
@@ -27,6 +26,8 @@ pub(crate) struct Named {
 
 /// What ends when the page drops its number.
 pub(crate) enum Kept {
+    /// A handle.
+    Buffer(Buffer),
     /// An access in place.
     Access(#[expect(dead_code, reason = "it ends when it is dropped")] InPlace),
     /// A claim for reading.
@@ -41,7 +42,6 @@ thread_local! {
     pub(crate) static NAMED: RefCell<Named> = const {
         RefCell::new(Named {
             devices: Vec::new(),
-            buffers: Table::new(),
             kept: Table::new(),
             text: Vec::new(),
             site: Vec::new(),
@@ -86,28 +86,31 @@ pub(crate) fn web(device: &Device) -> Option<&Web> {
 /// Answers a call that never waits here.
 pub(crate) fn now<T>(
     call: &'static str,
-    future: impl Future<Output = Result<T>>,
+    future: impl Future<Output = rig::Result<T>>,
     number: impl FnOnce(T) -> f64,
 ) -> f64 {
-    let what = Misuse::WouldWait { what: Arc::from("a call in progress") };
-    told(task::once(future).unwrap_or(Err(told::misuse(call, what))).map(number))
-}
-
-/// Answers a number, or tells the error.
-pub(crate) fn told(result: Result<f64>) -> f64 {
-    result.unwrap_or_else(|error| {
-        told::say_error(&error);
-        page::answer_error();
-        f64::NAN
-    })
-}
-
-/// Makes an error that of the call which the program made.
-pub(crate) fn renamed(error: rig::Error, call: &'static str) -> rig::Error {
-    match error {
-        rig::Error::Misuse { what, .. } => rig::Error::Misuse { call, what },
-        error => error,
+    match task::once(future) {
+        Some(result) => told(result, number),
+        None => {
+            let what = Misuse::WouldWait { what: Arc::from("a call in progress") };
+            failed(&Failed::misuse(call, what))
+        }
     }
+}
+
+/// Answers the number that is made of what a call came to, or says its error.
+pub(crate) fn told<T>(result: Result<T, impl Into<Failed>>, number: impl FnOnce(T) -> f64) -> f64 {
+    match result {
+        Ok(answer) => number(answer),
+        Err(error) => failed(&error.into()),
+    }
+}
+
+/// Says the error of the call in progress; answers NaN.
+pub(crate) fn failed(error: &Failed) -> f64 {
+    error.say();
+    page::answer_error();
+    f64::NAN
 }
 
 pub(crate) fn text() -> String {
@@ -128,7 +131,7 @@ pub(crate) fn list() -> Vec<f64> {
 }
 
 pub(crate) fn enter(buffer: Buffer) -> f64 {
-    NAMED.with_borrow_mut(|named| named.buffers.insert(buffer))
+    keep(Kept::Buffer(buffer))
 }
 
 pub(crate) fn keep(kept: Kept) -> f64 {
@@ -143,6 +146,9 @@ pub(crate) fn device_of(index: u32) -> Device {
 
 /// The page's classes look whether their handle was disposed first.
 pub(crate) fn buffer_of(number: f64) -> Buffer {
-    let buffer = NAMED.with_borrow(|named| named.buffers.find(number).cloned());
+    let buffer = NAMED.with_borrow(|named| match named.kept.find(number) {
+        Some(Kept::Buffer(buffer)) => Some(buffer.clone()),
+        _ => None,
+    });
     buffer.expect("a buffer of the page is in the table")
 }

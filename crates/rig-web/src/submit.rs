@@ -1,10 +1,11 @@
 //! Submissions: commands that the page encoded, over buffers that it names.
 
 use crate::driver::Commands;
-use crate::named::{buffer_of, device_of, list, renamed, told};
+use crate::named::{buffer_of, device_of, list, told};
 use crate::task;
+use crate::told::Failed;
 use rig::driver::Native;
-use rig::{Buffer, Device, Point, Result, embed};
+use rig::{Buffer, Device, Point, embed};
 use std::sync::Arc;
 
 /// Submits work: commands of the page where `commands` is above 0, over the buffers that were
@@ -14,7 +15,7 @@ use std::sync::Arc;
 extern "C" fn submit(device: u32, commands: f64) -> f64 {
     let work = Submission::listed(device, commands);
     match task::once(work.run()) {
-        Some(point) => told(point.map(|point| point.value() as f64)),
+        Some(point) => told(point, |point| point.value() as f64),
         None => 0.0,
     }
 }
@@ -23,7 +24,7 @@ extern "C" fn submit(device: u32, commands: f64) -> f64 {
 #[unsafe(no_mangle)]
 extern "C" fn submit_when_ready(ticket: f64, device: u32, commands: f64) {
     let work = Submission::listed(device, commands);
-    task::start(ticket, async move { work.run().await.map(|point| point.value() as f64) });
+    task::start(ticket, async move { Ok(work.run().await?.value() as f64) });
 }
 
 /// Work of the page and what it names.
@@ -52,10 +53,10 @@ impl Submission {
         }
     }
 
-    async fn run(self) -> Result<Point> {
+    async fn run(self) -> Result<Point, Failed> {
         let mut waits = Vec::with_capacity(self.after.len());
         for (device, value) in &self.after {
-            waits.push(device.point(*value).map_err(|error| renamed(error, "submit"))?);
+            waits.push(device.point(*value).map_err(|error| Failed::renamed(error, "submit"))?);
         }
         let work = embed::Submission {
             device: &self.device,
@@ -64,6 +65,6 @@ impl Submission {
             writes: &self.writes,
             waits: &waits,
         };
-        work.submit().await
+        Ok(work.submit().await?)
     }
 }

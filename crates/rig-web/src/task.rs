@@ -3,11 +3,11 @@
 //! A task is polled once when it starts, and again in a [`pump`] after its waker was woken. Its end
 //! settles its ticket; the page resolves the promise after the call that settled it has returned.
 
-use crate::named::told;
+use crate::driver::wake;
+use crate::named::failed;
 use crate::page;
 use crate::table::Table;
-use crate::told;
-use rig::Result;
+use crate::told::Answer;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-type Task = Pin<Box<dyn Future<Output = Result<f64>>>>;
+type Task = Pin<Box<dyn Future<Output = Answer>>>;
 
 /// A future with what wakes it, which is the same as long as it lives.
 struct Running {
@@ -32,12 +32,12 @@ struct Started {
 }
 
 /// Starts a future whose answer settles a ticket.
-pub(crate) fn start(ticket: f64, future: impl Future<Output = Result<f64>> + 'static) {
+pub(crate) fn start(ticket: f64, future: impl Future<Output = Answer> + 'static) {
     start_boxed(ticket, false, Box::pin(future));
 }
 
 /// Starts a future like [`start`] that moves bytes of buffers, and ends once their work does.
-pub(crate) fn start_move(ticket: f64, future: impl Future<Output = Result<f64>> + 'static) {
+pub(crate) fn start_move(ticket: f64, future: impl Future<Output = Answer> + 'static) {
     start_boxed(ticket, true, Box::pin(future));
 }
 
@@ -49,8 +49,11 @@ fn start_boxed(ticket: f64, is_move: bool, task: Task) {
 
 /// Starts a future that usually ends at once, whose answer is returned then; else 0, and the answer
 /// settles the ticket.
-pub(crate) fn start_now(ticket: f64, future: impl Future<Output = Result<f64>> + 'static) -> f64 {
-    begin(ticket, false, Box::pin(future)).map_or(0.0, told)
+pub(crate) fn start_now(ticket: f64, future: impl Future<Output = Answer> + 'static) -> f64 {
+    match begin(ticket, false, Box::pin(future)) {
+        Some(answer) => answer.unwrap_or_else(|error| failed(&error)),
+        None => 0.0,
+    }
 }
 
 /// Whether the task that is polled, itself no move, has to wait for a move that began before it,
@@ -66,7 +69,7 @@ pub(crate) fn waits_for_moves(waker: &Waker) -> bool {
     has_to.is_some()
 }
 
-fn begin(ticket: f64, is_move: bool, task: Task) -> Option<Result<f64>> {
+fn begin(ticket: f64, is_move: bool, task: Task) -> Option<Answer> {
     // Owned by nobody while it is polled: what it calls may start others.
     let started = Started { ticket, is_move, running: None };
     let number = TASKS.with_borrow_mut(|tasks| tasks.insert(started));
@@ -75,11 +78,11 @@ fn begin(ticket: f64, is_move: bool, task: Task) -> Option<Result<f64>> {
     poll(number, Running { task, woken, waker })
 }
 
-fn settle(ticket: f64, answer: Result<f64>) {
+fn settle(ticket: f64, answer: Answer) {
     match answer {
         Ok(number) => page::settle(ticket, number),
         Err(error) => {
-            told::say_error(&error);
+            error.say();
             page::settle_error(ticket);
         }
     }
@@ -94,7 +97,7 @@ pub(crate) fn cancel(ticket: f64) {
 /// Drops a task, and wakes who waits for the end of some.
 fn end(number: f64) {
     drop(TASKS.with_borrow_mut(|tasks| tasks.remove(number)));
-    ENDS.take().into_iter().for_each(Waker::wake);
+    wake(ENDS.take());
 }
 
 /// Polls a future once; answers none if it has to wait, in which case nothing was done.
@@ -129,7 +132,7 @@ pub(crate) fn pump() {
 }
 
 /// Polls a task; answers what it ends with.
-fn poll(number: f64, mut running: Running) -> Option<Result<f64>> {
+fn poll(number: f64, mut running: Running) -> Option<Answer> {
     let outer = POLLED.replace(number);
     let polled = running.task.as_mut().poll(&mut Context::from_waker(&running.waker));
     POLLED.set(outer);

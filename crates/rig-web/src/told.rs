@@ -5,8 +5,43 @@
 use crate::page::{say, say_text};
 use rig::{Device, DeviceStats, Error, LabelTotal, Misuse, Report, SiteTotal, embed};
 
+/// What a call answers, which is told upwards through many: a number, or an error in one word.
+pub(crate) type Answer = Result<f64, Failed>;
+
+/// An error on its way to the page.
+pub(crate) struct Failed(Box<Error>);
+
+impl Failed {
+    /// Makes a mistake of the page's own finding one of a call.
+    pub(crate) fn misuse(call: &'static str, what: Misuse) -> Self {
+        Self::from(Error::Misuse { call, what })
+    }
+
+    /// Makes an error that of the call which the program made.
+    pub(crate) fn renamed(error: impl Into<Self>, of: &'static str) -> Self {
+        let mut failed = error.into();
+        if let Error::Misuse { call, .. } = &mut *failed.0 {
+            *call = of;
+        }
+        failed
+    }
+
+    /// Says the error.
+    pub(crate) fn say(&self) {
+        say_error(&self.0);
+    }
+}
+
+impl From<Error> for Failed {
+    #[cold]
+    #[inline(never)]
+    fn from(error: Error) -> Self {
+        Self(Box::new(error))
+    }
+}
+
 /// Says an error: which of the four it is, then its fields.
-pub(crate) fn say_error(error: &Error) {
+fn say_error(error: &Error) {
     say_text(error.code());
     match error {
         Error::OutOfMemory { device, asked_bytes, held_bytes, budget_bytes, report } => {
@@ -29,44 +64,17 @@ pub(crate) fn say_error(error: &Error) {
     }
 }
 
-/// Makes a mistake of the page's own finding one of a call.
-pub(crate) fn misuse(call: &'static str, what: Misuse) -> Error {
-    Error::Misuse { call, what }
-}
-
 /// Says the statistics of a device, and what is live by label and by call site.
 pub(crate) fn say_stats(device: &Device) {
-    say_counters(&device.stats());
+    say_counters(device.stats());
     say_labels(&device.labels());
     say_sites(&device.sites());
 }
 
 /// Says what a device holds, and what came of its allocations.
-pub(crate) fn say_counters(stats: &DeviceStats) {
+pub(crate) fn say_counters(mut stats: DeviceStats) {
     say_text(&stats.name);
-    say_numbers(&[
-        stats.budget_bytes,
-        stats.live_bytes,
-        stats.returning_bytes,
-        stats.cached_bytes,
-        stats.staging_bytes,
-        stats.pinned_bytes,
-        stats.given_away_bytes,
-        stats.held_bytes,
-        stats.peak_held_bytes,
-        stats.peak_live_bytes,
-        stats.requested_count,
-        stats.requested_bytes,
-        stats.returned_count,
-        stats.returned_bytes,
-        stats.actual_count,
-        stats.actual_bytes,
-        stats.freed_count,
-        stats.freed_bytes,
-        stats.driver_ns,
-        stats.total_ns,
-    ]);
-    say_numbers(&stats.kind_counts);
+    embed::numbers(&mut stats).into_iter().for_each(|number| say(number_of(*number)));
 }
 
 fn say_report(report: &Report) {

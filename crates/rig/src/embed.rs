@@ -19,7 +19,7 @@ use crate::hand::{Job, Touch, hand_over, merge};
 use crate::kept::Claims;
 use crate::life;
 use crate::prepare::{check_on, check_usable, span_of};
-use crate::report::{Report, text};
+use crate::report::{DeviceStats, Report, text};
 use crate::settings;
 use crate::sync::MaybeSend;
 use crate::tick;
@@ -155,6 +155,12 @@ pub fn text_of_misuse(what: &Misuse) -> String {
 /// Returns the text of a report.
 pub fn text_of_report(report: &Report) -> String {
     text!(report)
+}
+
+/// Returns all numbers of statistics, in the order of the fields; the counts of the kinds are the
+/// last.
+pub fn numbers(stats: &mut DeviceStats) -> [&mut u64; 24] {
+    stats.numbers()
 }
 
 /// What an embedder submits at once: work in its driver's own form, or none, and the buffers that

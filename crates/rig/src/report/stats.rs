@@ -106,9 +106,13 @@ pub fn time_line(wall_ns: u64, host: Usage, device: Usage) -> String {
 
 impl Stats {
     /// Sums the statistics of devices.
-    pub fn of(devices: Vec<DeviceStats>) -> Self {
+    pub fn of(mut devices: Vec<DeviceStats>) -> Self {
         let mut sum = DeviceStats { name: Arc::from("sum"), ..DeviceStats::default() };
-        devices.iter().for_each(|device| sum.add(device));
+        for device in &mut devices {
+            for (sum, number) in sum.numbers().into_iter().zip(device.numbers()) {
+                *sum = sum.saturating_add(*number);
+            }
+        }
         Self { devices, sum }
     }
 }
@@ -132,37 +136,35 @@ impl DeviceStats {
         }
     }
 
-    fn add(&mut self, other: &Self) {
-        let mut kinds = [0; 4];
-        for (sum, kind) in kinds.iter_mut().zip(self.kind_counts.into_iter().zip(other.kind_counts))
-        {
-            *sum = kind.0.saturating_add(kind.1);
-        }
-        let sum = |of: fn(&Self) -> u64| of(self).saturating_add(of(other));
-        *self = Self {
-            name: Arc::clone(&self.name),
-            budget_bytes: sum(|stats| stats.budget_bytes),
-            held_bytes: sum(|stats| stats.held_bytes),
-            live_bytes: sum(|stats| stats.live_bytes),
-            returning_bytes: sum(|stats| stats.returning_bytes),
-            cached_bytes: sum(|stats| stats.cached_bytes),
-            staging_bytes: sum(|stats| stats.staging_bytes),
-            pinned_bytes: sum(|stats| stats.pinned_bytes),
-            given_away_bytes: sum(|stats| stats.given_away_bytes),
-            peak_held_bytes: sum(|stats| stats.peak_held_bytes),
-            peak_live_bytes: sum(|stats| stats.peak_live_bytes),
-            requested_count: sum(|stats| stats.requested_count),
-            requested_bytes: sum(|stats| stats.requested_bytes),
-            returned_count: sum(|stats| stats.returned_count),
-            returned_bytes: sum(|stats| stats.returned_bytes),
-            actual_count: sum(|stats| stats.actual_count),
-            actual_bytes: sum(|stats| stats.actual_bytes),
-            freed_count: sum(|stats| stats.freed_count),
-            freed_bytes: sum(|stats| stats.freed_bytes),
-            kind_counts: kinds,
-            driver_ns: sum(|stats| stats.driver_ns),
-            total_ns: sum(|stats| stats.total_ns),
-        };
+    /// Returns all numbers, in the order of the fields; the counts of the kinds are the last.
+    pub(crate) fn numbers(&mut self) -> [&mut u64; 24] {
+        let [cache, driver, cache_later, driver_later] = &mut self.kind_counts;
+        [
+            &mut self.budget_bytes,
+            &mut self.held_bytes,
+            &mut self.live_bytes,
+            &mut self.returning_bytes,
+            &mut self.cached_bytes,
+            &mut self.staging_bytes,
+            &mut self.pinned_bytes,
+            &mut self.given_away_bytes,
+            &mut self.peak_held_bytes,
+            &mut self.peak_live_bytes,
+            &mut self.requested_count,
+            &mut self.requested_bytes,
+            &mut self.returned_count,
+            &mut self.returned_bytes,
+            &mut self.actual_count,
+            &mut self.actual_bytes,
+            &mut self.freed_count,
+            &mut self.freed_bytes,
+            &mut self.driver_ns,
+            &mut self.total_ns,
+            cache,
+            driver,
+            cache_later,
+            driver_later,
+        ]
     }
 }
 
