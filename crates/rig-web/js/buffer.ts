@@ -293,8 +293,8 @@ export class Buffer {
   checkUsage(call: string, needed: number): void {
     const { foreign, device } = this.#made;
     if (!foreign || (foreign.usage & needed) === needed) return;
-    const names = (Object.keys(Usage) as (keyof typeof Usage)[]).filter((name) => Usage[name] & needed & ~foreign.usage);
-    throw unsupported(device.name, `${call}: the page's GPU buffer lacks the usage ${names.join(" and ")}`);
+    const lacking = USAGES.filter(([usage]) => usage & needed & ~foreign.usage).map(([, name]) => name);
+    throw unsupported(device.name, `${call}: the page's GPU buffer lacks the usage ${lacking.join(" and ")}`);
   }
 
   /**
@@ -462,6 +462,13 @@ export class Buffer {
 export function isOdd(offset: number, length: number): boolean {
   return offset % 4 !== 0 || length % 4 !== 0;
 }
+
+/** The usages that calls need, and their names. */
+const USAGES = [
+  [Usage.COPY_SRC, "COPY_SRC"],
+  [Usage.COPY_DST, "COPY_DST"],
+  [Usage.STORAGE, "STORAGE"],
+] as const;
 
 /** The calls that are blits, by the numbers they have in the wasm half. */
 const BLITS = ["blitTo", "blitFrom", "toArray"] as const;

@@ -31,25 +31,25 @@ export class RigError extends Error {
   /** @internal */
   static readonly name: string = "RigError";
   /** What a caller can do about it. */
-  readonly code!: Code;
+  declare readonly code: Code;
   /** The call that was wrong (Misuse). */
-  readonly call?: string;
+  declare readonly call?: string;
   /** What was wrong with it (Misuse), such as `Busy` or `OutOfRange`. */
-  readonly what?: string;
+  declare readonly what?: string;
   /** The device asked or lost. */
-  readonly device?: string;
+  declare readonly device?: string;
   /** Why it is lost, or what it cannot do. */
-  readonly why?: string;
+  declare readonly why?: string;
   /** The bytes asked for (OutOfMemory). */
-  readonly askedBytes?: number;
+  declare readonly askedBytes?: number;
   /** The bytes that the payer holds (OutOfMemory). */
-  readonly heldBytes?: number;
+  declare readonly heldBytes?: number;
   /** The payer's budget (OutOfMemory). */
-  readonly budgetBytes?: number;
+  declare readonly budgetBytes?: number;
   /** What was tried, and what keeps the memory (OutOfMemory). */
-  readonly report?: Report;
+  declare readonly report?: Report;
   /** The report as a picture for a person (OutOfMemory). */
-  readonly picture?: string;
+  declare readonly picture?: string;
 
   private constructor(told: Told) {
     super(told.message);

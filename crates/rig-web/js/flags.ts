@@ -1,17 +1,20 @@
 // WebGPU's flags as numbers: Node has none of their globals before a package makes them.
 
 /** What a buffer is used for. */
-export const Usage = {
-  MAP_READ: 0x1,
-  MAP_WRITE: 0x2,
-  COPY_SRC: 0x4,
-  COPY_DST: 0x8,
-  UNIFORM: 0x40,
-  STORAGE: 0x80,
-} as const;
+export const enum Usage {
+  MAP_READ = 0x1,
+  MAP_WRITE = 0x2,
+  COPY_SRC = 0x4,
+  COPY_DST = 0x8,
+  UNIFORM = 0x40,
+  STORAGE = 0x80,
+}
 
 /** How a buffer is mapped. */
-export const MapMode = { READ: 0x1, WRITE: 0x2 } as const;
+export const enum MapMode {
+  READ = 0x1,
+  WRITE = 0x2,
+}
 
 /** The stage of compute shaders. */
 export const COMPUTE = 0x4;
