@@ -109,19 +109,32 @@ pub(crate) fn answer<T>(
     mut ask: impl FnMut(&Arc<dyn Driver>, &Waker) -> Poll<T>,
 ) -> impl Future<Output = Outcome<T>> {
     poll_fn(move |cx| {
-        owner.wakers.register(cx.waker());
-        match life::InFlight::new(owner).map(|call| ask(call.driver(), cx.waker())) {
-            Ok(Poll::Pending) => {
-                unanswered(owner)?;
-                Poll::Pending
-            }
-            answered => {
-                // Nobody keeps the tick awake for a waker that waits for nothing any more.
-                owner.wakers.wake_all();
-                answered.map_or_else(|lost| Poll::Ready(Err(lost)), |answer| answer.map(Ok))
-            }
+        let mut answer = Poll::Pending;
+        let asked = poll_answer(owner, cx.waker(), &mut |driver, waker| {
+            answer = ask(driver, waker);
+            answer.is_pending()
+        });
+        match asked {
+            Ok(()) => answer.map(Ok),
+            Err(failed) => Poll::Ready(Err(failed)),
         }
     })
+}
+
+/// Asks a driver, which says whether its answer is pending.
+fn poll_answer(
+    owner: &Arc<Owner>,
+    waker: &Waker,
+    is_pending: &mut dyn FnMut(&Arc<dyn Driver>, &Waker) -> bool,
+) -> Outcome<()> {
+    owner.wakers.register(waker);
+    let asked = life::InFlight::new(owner).map(|call| is_pending(call.driver(), waker));
+    if matches!(asked, Ok(true)) {
+        return unanswered(owner);
+    }
+    // Nobody keeps the tick awake for a waker that waits for nothing any more.
+    owner.wakers.wake_all();
+    asked.map(drop)
 }
 
 /// Sees to it that a device's driver is asked again.
