@@ -341,15 +341,15 @@ async fn wait_or_queue(owner: &Arc<Owner>, points: &Points) -> Outcome<Points> {
     let mut queued = Points::new();
     let waits_max = usize::try_from(owner.facts.waits_max).unwrap_or(0);
     for point in points {
-        let producer = life::owner_of(point.device_id());
-        match producer {
-            Some(producer)
-                if QUEUES_WAIT && queued.len() < waits_max && understands(owner, &producer)? =>
-            {
-                wait::commit(&producer, point.value())?;
-                queued.push(*point);
-            }
-            _ => wait::reach_point(*point).await?,
+        if QUEUES_WAIT
+            && let Some(producer) = life::owner_of(point.device_id())
+            && queued.len() < waits_max
+            && understands(owner, &producer)?
+        {
+            wait::commit(&producer, point.value())?;
+            queued.push(*point);
+        } else {
+            wait::reach_point(*point).await?;
         }
     }
     Ok(queued)
