@@ -214,7 +214,8 @@ fn try_seat(key: Key, lane: &mut Lane) -> Option<Place> {
 impl Seat {
     /// Returns the half's memory, and a device's mapping of it.
     fn of(&self, device: &Owner) -> (Option<Ref>, Option<MapRef>) {
-        let map = self.map.iter().find(|map| map.mapping().device.id == device.id).cloned();
+        let mut maps = self.map.iter().filter(|_| MAPS_HOST);
+        let map = maps.find(|map| map.mapping().device.id == device.id).cloned();
         (self.at.clone(), map)
     }
 

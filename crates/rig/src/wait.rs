@@ -13,7 +13,7 @@ use crate::error::{Failed, Misuse, Outcome};
 use crate::life;
 use crate::profile::{self, Event, What};
 use crate::stamp::Stamps;
-use crate::sync::Ordering;
+use crate::sync::{HAS_THREADS, Ordering};
 use crate::tick;
 use crate::timeline::{Access, DeviceId, Fate, Point};
 use std::cell::{Cell, RefCell};
@@ -392,6 +392,6 @@ impl Future for Released<'_> {
         self.allocation.claims.wait_for_release();
         // Marks are released by the end of their turn.
         owner.turn.wake_at_end(cx.waker());
-        if waits() { Poll::Pending } else { Poll::Ready(()) }
+        if !HAS_THREADS || waits() { Poll::Pending } else { Poll::Ready(()) }
     }
 }
