@@ -316,49 +316,57 @@ enum Lack {
     Driver,
 }
 
+/// What a try came to before anything was waited for.
+enum Tried<'a> {
+    Made(Ref),
+    Lacks(Lack),
+    /// The driver handed this region out ahead of its verdict.
+    Pending(Reserved<'a>, Region),
+}
+
+fn begin<'a>(owner: &'a Arc<Owner>, plan: &'a Plan, nth: Try, tag: &Tag) -> Outcome<Tried<'a>> {
+    let class = match take(owner, plan, nth) {
+        Taken::Room(class) => class,
+        Taken::Cached(record) => return Ok(Tried::Made(serve(record, plan.len, tag.clone()))),
+        Taken::Nothing => return Ok(Tried::Lacks(Lack::Budget)),
+    };
+    let mut room = Reserved { owner, plan, class, open: true, bytes: None };
+    match room.ask()? {
+        Alloc::Ready(region) => Ok(Tried::Made(room.fill(region, nth, tag))),
+        Alloc::Pending(region) => Ok(Tried::Pending(room, region)),
+        Alloc::Refused => Ok(Tried::Lacks(Lack::Driver)),
+        Alloc::Fault(fault) => Err(life::fault(owner, &fault)),
+    }
+}
+
 async fn attempt(
     owner: &Arc<Owner>,
     plan: &Plan,
     nth: Try,
     tag: &Tag,
 ) -> Outcome<std::result::Result<Ref, Lack>> {
-    let class = match take(owner, plan, nth) {
-        Taken::Room(class) => class,
-        Taken::Cached(record) => return Ok(Ok(serve(record, plan.len, tag.clone()))),
-        Taken::Nothing => return Ok(Err(Lack::Budget)),
+    let (room, region) = match begin(owner, plan, nth, tag)? {
+        Tried::Made(made) => return Ok(Ok(made)),
+        Tried::Lacks(lack) => return Ok(Err(lack)),
+        Tried::Pending(room, region) => (room, region),
     };
-    let mut room = Reserved { owner, plan, class, open: true, bytes: None };
-    match room.ask()? {
-        Alloc::Ready(region) => Ok(Ok(room.fill(region, nth, tag))),
-        Alloc::Pending(region) => {
-            let mut pending = Pending { room, region: Some(region), nth, tag };
-            let given = verdict(owner, region).await?;
-            let region = pending.region.take().filter(|_| given).ok_or(Lack::Driver);
-            Ok(region.map(|region| pending.room.fill(region, nth, tag)))
-        }
-        Alloc::Refused => Ok(Err(Lack::Driver)),
-        Alloc::Fault(fault) => Err(life::fault(owner, &fault)),
-    }
+    let mut pending = Pending { room, region: Some(region), nth, tag };
+    let given = verdict(owner, region).await?;
+    let region = pending.region.take().filter(|_| given).ok_or(Lack::Driver);
+    Ok(region.map(|region| pending.room.fill(region, nth, tag)))
 }
 
 /// Try 1 without waiting: a driver's later verdict is its buffer's affair.
 fn attempt_now(owner: &Arc<Owner>, plan: &Plan, tag: &Tag) -> Outcome<Option<Ref>> {
-    let class = match take(owner, plan, Try::First) {
-        Taken::Room(class) => class,
-        Taken::Cached(record) => return Ok(Some(serve(record, plan.len, tag.clone()))),
-        Taken::Nothing => return Ok(None),
-    };
-    let mut room = Reserved { owner, plan, class, open: true, bytes: None };
-    match room.ask()? {
-        Alloc::Ready(region) => Ok(Some(room.fill(region, Try::First, tag))),
-        Alloc::Pending(region) => {
+    Ok(match begin(owner, plan, Try::First, tag)? {
+        Tried::Made(made) => Some(made),
+        Tried::Lacks(_) => None,
+        Tried::Pending(mut room, region) => {
             let made = room.fill(region, Try::First, tag);
             made.set_unsure();
-            Ok(Some(made))
+            Some(made)
         }
-        Alloc::Refused => Ok(None),
-        Alloc::Fault(fault) => Err(life::fault(owner, &fault)),
-    }
+    })
 }
 
 #[inline]
