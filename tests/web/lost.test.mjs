@@ -164,10 +164,10 @@ test("s12_1_no_call_of_a_buffer_is_left_out", async ({ rig }) => {
   const x = await rig.host.createBuffer(8);
   const members = Object.getOwnPropertyNames(Object.getPrototypeOf(x));
   const rows = Object.keys(BUFFER_CALLS).map((name) => name.split(/[ ,]/)[0]);
-  // Facts; what needs a GPU buffer of its own, and is no use of bytes; what is the library's alone.
+  // Facts; what needs a GPU buffer of its own, and is no use of bytes.
   const besides = ["constructor", "device", "size", "offset", "label", "lend"];
-  const own = ["numberIn", "checkUsage", "checkBinding", "checkThere", "renew", "takenOver", "placed"];
   // Where there is no `Symbol.dispose`, that is the name of what `using` would call.
-  const known = [...rows, ...besides, ...own, String(Symbol.dispose)];
-  equal(members.filter((name) => !known.includes(name)), []);
+  const known = [...rows, ...besides, String(Symbol.dispose)];
+  // What is the library's alone has a name of a letter or two.
+  equal(members.filter((name) => name.length > 2 && !known.includes(name)), []);
 });

@@ -38,6 +38,7 @@ fn build(workspace: &Workspace) -> Result<Found, Failure> {
     for project in ["crates/rig-web", "tests/web"] {
         run(workspace.program("node_modules/.bin/tsc").args(["-p", project]))?;
     }
+    check_inner(workspace)?;
     shrink(workspace)?;
     let (module, wasm) = (zipped(workspace, "dist/rig.js")?, zipped(workspace, "dist/rig.wasm")?);
     let sum = module + wasm;
@@ -82,7 +83,9 @@ fn made(from: &Path, to: &Path, of: fn(&[u8]) -> Option<Vec<u8>>) -> Result<(), 
 fn bundle(workspace: &Workspace) -> Result<(), Failure> {
     let made = workspace.target("wasm").join("rig.bundle.js");
     let mut esbuild = workspace.program("node_modules/.bin/esbuild");
-    run(esbuild.args(BUNDLE).arg(format!("--outfile={}", made.display())))?;
+    let inner = INNER.split_whitespace().collect::<Vec<_>>().join("|");
+    esbuild.args(BUNDLE).arg(format!("--mangle-props=^(?:{inner})$"));
+    run(esbuild.arg(format!("--outfile={}", made.display())))?;
     let shader = workspace.read(SHADER)?;
     let lines = shader.lines().map(str::trim).filter(|line| !line.starts_with("//"));
     replaced(&made, &shader, &lines.collect::<Vec<_>>().join("\n"))?;
@@ -90,6 +93,22 @@ fn bundle(workspace: &Workspace) -> Result<(), Failure> {
     let mut terser = workspace.program("node_modules/.bin/terser");
     run(terser.arg(&made).args(SMALL_MODULE).arg(&module))?;
     replaced(&module, "import(", "import(/* @vite-ignore */")
+}
+
+/// Checks that the types which programs see have none of the names that the module makes short.
+fn check_inner(workspace: &Workspace) -> Result<(), Failure> {
+    let listed = workspace.read("package.json")?;
+    let is_types = |path: &&str| path.starts_with("dist/") && path.ends_with(".d.ts");
+    for path in listed.split('"').filter(is_types) {
+        let types = workspace.read(path)?;
+        let code = types.lines().map(str::trim).filter(|line| !line.starts_with(['/', '*']));
+        let mut words = code.flat_map(|line| line.split(|c: char| !c.is_alphanumeric()));
+        if let Some(name) = words.find(|word| INNER.split_whitespace().any(|inner| inner == *word))
+        {
+            return Err(format!("{path} has `{name}`, which is short in the module").into());
+        }
+    }
+    Ok(())
 }
 
 /// Replaces a text of a file, which has to have it.
@@ -250,6 +269,14 @@ const BUNDLE: [&str; 6] = [
     "--minify",
     "--loader:.wgsl=text",
 ];
+/// Members that no program and no engine has, which get short names.
+const INNER: &str = "
+    abandon addCommands arrays checkBinding checkThere checkUsage checkWritten dropCommands dropKept
+    dropped endExport exported foreign gaveBack gpuBuffer hasRejected indexIn isFound isJudged
+    isLarge isOne isOwn isProven isReady isSure isUrgent isWritten judge judged letGo loss numberIn
+    onRejection placed putList putSite putText quietly refused rejection renew settings submitRun
+    takeOne takenOver unexport uniforms verdict whyGone wrapped
+";
 /// An uncaught error shows the line that threw it, in Node all of it: so statements end with lines.
 /// Functions stay where they are: one moved to where it is called would be made anew each time.
 const SMALL_MODULE: [&str; 6] = [
