@@ -30,12 +30,11 @@ export class Claims {
     this.#instance = rig;
     const { reads = [], donate = [] } = options(CALL, o);
     const groups = [reads, ...list(CALL, "donate", donate)];
-    const numbers = groups.flatMap((group) => {
-      const buffers = list(CALL, "a list of buffers", group);
-      return [buffers.length, ...buffers.map((buffer) => numberOf(CALL, "a buffer", buffer, rig))];
-    });
+    const numbers = groups.flatMap((group) =>
+      list(CALL, "a list of buffers", group).map((buffer) => numberOf(CALL, "a buffer", buffer, rig)),
+    );
     this.#number = rig.call((e) => {
-      rig.putList(numbers);
+      rig.putList([groups.length, ...groups.map(({ length }) => length), ...numbers]);
       return e.claim_all();
     });
   }

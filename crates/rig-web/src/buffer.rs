@@ -190,30 +190,22 @@ extern "C" fn claim_read(buffer: f64) -> f64 {
     told(claim, |claim| keep(Kept::Read(claim)))
 }
 
-/// Claims the buffers that were listed: the count of reads and these, then for each donation the
-/// count of its buffers and these. Answers the number of the claims.
+/// Claims the buffers that were listed: how many groups they are, the count of each, then these.
+/// The first group is read, each of the others donated. Answers the number of the claims.
 #[unsafe(no_mangle)]
 extern "C" fn claim_all() -> f64 {
     let list = list();
-    let (mut buffers, mut counts) = (Vec::new(), Vec::new());
-    let mut rest = &list[..];
-    while let Some((count, after)) = rest.split_first() {
-        let (group, after) = after.split_at(*count as usize);
-        counts.push(group.len());
-        for number in group {
-            buffers.push(buffer_of(*number));
-        }
-        rest = after;
-    }
+    let (counts, numbers) = list[1..].split_at(list[0] as usize);
+    let buffers: Vec<Buffer> = numbers.iter().map(|number| buffer_of(*number)).collect();
     let all: Vec<&Buffer> = buffers.iter().collect();
-    let (reads, mut left) = all.split_at(counts[0]);
-    let mut donations = Vec::new();
-    for count in &counts[1..] {
-        let (donation, after) = left.split_at(*count);
-        donations.push(donation);
+    let mut left = &all[..];
+    let mut groups = Vec::new();
+    for count in counts {
+        let (group, after) = left.split_at(*count as usize);
+        groups.push(group);
         left = after;
     }
-    let claims = embed::claim(reads, &donations);
+    let claims = embed::claim(groups[0], &groups[1..]);
     let claims = claims.map_err(|error| Failed::renamed(error, "with_claims"));
     told(claims, |claims| keep(Kept::Claims(claims)))
 }
