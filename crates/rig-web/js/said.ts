@@ -7,7 +7,9 @@ export type Said = (number | string)[];
 
 /** Takes a value for each name. */
 export function named<T>(said: Said, names: string): T {
-  return Object.fromEntries(names.split(" ").map((name) => [name, said.shift()])) as T;
+  const taken: Record<string, unknown> = {};
+  for (const name of names.split(" ")) taken[name] = said.shift();
+  return taken as T;
 }
 
 /** Takes a count, and as many things. */
