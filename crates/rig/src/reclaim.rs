@@ -37,8 +37,6 @@ use crate::sync::now_ns;
 use crate::tick;
 use crate::timeline::Access;
 use crate::wait;
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
 
 /// What is asked for.
@@ -73,19 +71,34 @@ pub(crate) async fn create(owner: &Arc<Owner>, want: Want) -> Outcome<Ref> {
 /// Tries and reclaims until a buffer's memory is there (S10.8).
 pub(crate) async fn climb(owner: &Arc<Owner>, left: Left) -> Outcome<Ref> {
     let Left { plan, tag } = left;
-    let made = climb_plan(owner, &plan, &tag).await?;
-    tick::arm(owner);
-    Ok(made)
+    if plan.bytes() > budget_of(owner, &plan) {
+        return Err(out_of_memory(owner, &plan, Vec::new(), false));
+    }
+    let mut rounds = Vec::new();
+    loop {
+        let nth = Try::after(rounds.len() as u64);
+        let made = match attempt(owner, &plan, nth, &tag)? {
+            Tried::Made(made) => Ok(made),
+            Tried::Unsure(room) => room.settled().await?,
+            Tried::Lacks(lack) => Err(lack),
+        };
+        let lack = match made {
+            Ok(made) => {
+                tick::arm(owner);
+                return Ok(made);
+            }
+            Err(lack) => lack,
+        };
+        next_round(owner, plan, lack, &mut rounds).await?;
+    }
 }
 
 /// Makes a staging half's memory, charged to the host, by the same tries and rounds (S7.6).
-pub(crate) async fn create_half(owner: &Arc<Owner>, len: u64) -> Outcome<Ref> {
+pub(crate) fn create_half(owner: &Arc<Owner>, len: u64) -> impl Future<Output = Outcome<Ref>> + '_ {
     let kind = if owner.is_host() { Kind::Device } else { Kind::Transfer };
     let plan = Plan { kind, len, grained: len, shape: Shape::Half };
     life::drain(payer_of(owner, &plan));
-    let made = climb_plan(owner, &plan, &Tag::default()).await?;
-    tick::arm(owner);
-    Ok(made)
+    climb(owner, Left { plan, tag: Tag::default() })
 }
 
 /// Makes sure that the driver has what the host's access of a half needs, by the same rounds where
@@ -102,80 +115,57 @@ pub(crate) async fn ready_half(at: &Ref, access: Access) -> Outcome<()> {
             Alloc::Refused => {}
         }
         let plan = Plan { kind: Kind::Transfer, len, grained: len, shape: Shape::Half };
-        next_round(owner, &plan, &mut rounds).await?;
+        next_round(owner, plan, Lack::Driver, &mut rounds).await?;
     }
 }
 
 /// Makes room at the driver for what it refused to make for work, `asked_bytes` of it, by the next
 /// round (S8.3).
-pub(crate) async fn make_room(
-    owner: &Arc<Owner>,
+pub(crate) fn make_room<'a>(
+    owner: &'a Arc<Owner>,
     asked_bytes: u64,
-    rounds: &mut Vec<Round>,
-) -> Outcome<()> {
+    rounds: &'a mut Vec<Round>,
+) -> impl Future<Output = Outcome<()>> + 'a {
     let (kind, len) = (Kind::Device, asked_bytes);
-    next_round(owner, &Plan { kind, len, grained: len, shape: Shape::Small }, rounds).await
+    let plan = Plan { kind, len, grained: len, shape: Shape::Small };
+    next_round(owner, plan, Lack::Driver, rounds)
 }
 
-/// Runs the next round after the driver had no room; after the last one that is `OutOfMemory`.
-async fn next_round(owner: &Arc<Owner>, plan: &Plan, rounds: &mut Vec<Round>) -> Outcome<()> {
+/// Runs the next round after a try that lacked something; after the last one that is
+/// `OutOfMemory`.
+async fn next_round(
+    owner: &Arc<Owner>,
+    plan: Plan,
+    lack: Lack,
+    rounds: &mut Vec<Round>,
+) -> Outcome<()> {
     if let Some(round) = rounds.last_mut() {
-        note_kept(owner, plan, round);
+        // What it could not return.
+        round.kept = survey(payer_of(owner, &plan));
     }
     let number = rounds.len() as u64 + 1;
     if number > ROUNDS {
-        return Err(out_of_memory(owner, plan, std::mem::take(rounds), false));
+        return Err(out_of_memory(owner, &plan, std::mem::take(rounds), false));
     }
-    rounds.push(reclaim(owner, plan, number, Lack::Driver).await);
+    rounds.push(reclaim(owner, &plan, number, lack).await);
     life::check_lost(owner)
-}
-
-/// Notes what a round could not return, after a try failed.
-fn note_kept(owner: &Arc<Owner>, plan: &Plan, round: &mut Round) {
-    round.kept = survey(payer_of(owner, plan));
-}
-
-async fn climb_plan(owner: &Arc<Owner>, plan: &Plan, tag: &Tag) -> Outcome<Ref> {
-    if plan.bytes() > budget_of(owner, plan) {
-        return Err(out_of_memory(owner, plan, Vec::new(), false));
-    }
-    let lack = match attempt(owner, plan, Try::First, tag).await? {
-        Ok(made) => return Ok(made),
-        Err(lack) => lack,
-    };
-    let started = now_ns();
-    let mut rounds = pin!(in_rounds(owner, plan, tag, lack));
-    let made = poll_fn(|cx| entry::timed(|| rounds.as_mut().poll(cx))).await;
-    owner.heap.lock().counters.spent(now_ns() - started);
-    made
-}
-
-async fn in_rounds(owner: &Arc<Owner>, plan: &Plan, tag: &Tag, mut lack: Lack) -> Outcome<Ref> {
-    let mut rounds = Vec::new();
-    for number in 1..=ROUNDS {
-        let mut round = reclaim(owner, plan, number, lack).await;
-        life::check_lost(owner)?;
-        let nth = if number == ROUNDS { Try::Last } else { Try::Later };
-        lack = match attempt(owner, plan, nth, tag).await? {
-            Ok(made) => return Ok(made),
-            Err(lack) => lack,
-        };
-        note_kept(owner, plan, &mut round);
-        rounds.push(round);
-    }
-    Err(out_of_memory(owner, plan, rounds, false))
 }
 
 /// Makes a buffer's memory by try 1 alone; never waits (S10.12).
 pub(crate) fn create_now(owner: &Arc<Owner>, left: Left) -> Outcome<Ref> {
     let Left { plan, tag } = left;
-    if plan.bytes() <= budget_of(owner, &plan)
-        && let Some(made) = attempt_now(owner, &plan, &tag)?
-    {
-        tick::arm(owner);
-        return Ok(made);
-    }
-    Err(out_of_memory(owner, &plan, Vec::new(), true))
+    let tried = if plan.bytes() <= budget_of(owner, &plan) {
+        attempt(owner, &plan, Try::First, &tag)?
+    } else {
+        Tried::Lacks(Lack::Budget)
+    };
+    let made = match tried {
+        Tried::Made(made) => made,
+        Tried::Unsure(mut room) => room.fill_unsure(),
+        Tried::Lacks(_) => return Err(out_of_memory(owner, &plan, Vec::new(), true)),
+    };
+    tick::arm(owner);
+    Ok(made)
 }
 
 /// Does what comes before the first try, in the order of S10.5, and looks into the asked bin.
@@ -243,6 +233,15 @@ enum Try {
 }
 
 impl Try {
+    /// Returns the try that comes after so many rounds.
+    fn after(rounds: u64) -> Self {
+        match rounds {
+            0 => Self::First,
+            ROUNDS => Self::Last,
+            _ => Self::Later,
+        }
+    }
+
     fn served(self, from_cache: bool) -> Served {
         match (self, from_cache) {
             (Self::First, true) => Served::Cache,
@@ -316,57 +315,36 @@ enum Lack {
     Driver,
 }
 
-/// What a try came to before anything was waited for.
+/// What a try came to.
 enum Tried<'a> {
     Made(Ref),
     Lacks(Lack),
-    /// The driver handed this region out ahead of its verdict.
-    Pending(Reserved<'a>, Region),
+    /// The driver's verdict is still to come.
+    Unsure(Reserved<'a>),
 }
 
-fn begin<'a>(owner: &'a Arc<Owner>, plan: &'a Plan, nth: Try, tag: &Tag) -> Outcome<Tried<'a>> {
+fn attempt<'a>(
+    owner: &'a Arc<Owner>,
+    plan: &'a Plan,
+    nth: Try,
+    tag: &'a Tag,
+) -> Outcome<Tried<'a>> {
     let class = match take(owner, plan, nth) {
         Taken::Room(class) => class,
         Taken::Cached(record) => return Ok(Tried::Made(serve(record, plan.len, tag.clone()))),
         Taken::Nothing => return Ok(Tried::Lacks(Lack::Budget)),
     };
-    let mut room = Reserved { owner, plan, class, open: true, bytes: None };
+    let (stage, region, bytes) = (Stage::Room, Region::default(), None);
+    let mut room = Reserved { owner, plan, class, nth, tag, stage, region, bytes };
     match room.ask()? {
-        Alloc::Ready(region) => Ok(Tried::Made(room.fill(region, nth, tag))),
-        Alloc::Pending(region) => Ok(Tried::Pending(room, region)),
+        Alloc::Ready(_) => Ok(Tried::Made(room.fill())),
+        Alloc::Pending(_) => {
+            room.stage = Stage::Unsure;
+            Ok(Tried::Unsure(room))
+        }
         Alloc::Refused => Ok(Tried::Lacks(Lack::Driver)),
         Alloc::Fault(fault) => Err(life::fault(owner, &fault)),
     }
-}
-
-async fn attempt(
-    owner: &Arc<Owner>,
-    plan: &Plan,
-    nth: Try,
-    tag: &Tag,
-) -> Outcome<std::result::Result<Ref, Lack>> {
-    let (room, region) = match begin(owner, plan, nth, tag)? {
-        Tried::Made(made) => return Ok(Ok(made)),
-        Tried::Lacks(lack) => return Ok(Err(lack)),
-        Tried::Pending(room, region) => (room, region),
-    };
-    let mut pending = Pending { room, region: Some(region), nth, tag };
-    let given = verdict(owner, region).await?;
-    let region = pending.region.take().filter(|_| given).ok_or(Lack::Driver);
-    Ok(region.map(|region| pending.room.fill(region, nth, tag)))
-}
-
-/// Try 1 without waiting: a driver's later verdict is its buffer's affair.
-fn attempt_now(owner: &Arc<Owner>, plan: &Plan, tag: &Tag) -> Outcome<Option<Ref>> {
-    Ok(match begin(owner, plan, Try::First, tag)? {
-        Tried::Made(made) => Some(made),
-        Tried::Lacks(_) => None,
-        Tried::Pending(mut room, region) => {
-            let made = room.fill(region, Try::First, tag);
-            made.set_unsure();
-            Some(made)
-        }
-    })
 }
 
 #[inline]
@@ -375,41 +353,25 @@ fn serve(record: Arc<Allocation>, len: u64, tag: Tag) -> Ref {
     Ref::from_cache(record)
 }
 
-/// Waits for the driver's verdict on a region that it handed out ahead of it; a refused region is
-/// gone.
-async fn verdict(owner: &Arc<Owner>, region: Region) -> Outcome<bool> {
-    let answer = wait::answer(owner, |driver, waker| driver.poll_alloc(region, waker)).await?;
-    match answer {
-        Alloc::Ready(_) | Alloc::Pending(_) => Ok(true),
-        Alloc::Refused => Ok(false),
-        Alloc::Fault(fault) => Err(life::fault(owner, &fault)),
-    }
-}
-
-/// A region that waits for its verdict; without one, it goes the way of any buffer's.
-struct Pending<'a> {
-    room: Reserved<'a>,
-    region: Option<Region>,
-    nth: Try,
-    tag: &'a Tag,
-}
-
-impl Drop for Pending<'_> {
-    fn drop(&mut self) {
-        if let Some(region) = self.region.take() {
-            self.room.fill(region, self.nth, self.tag).set_unsure();
-        }
-    }
-}
-
 /// Room in the books ahead of a driver's call; handed back unless it is filled.
 struct Reserved<'a> {
     owner: &'a Arc<Owner>,
     plan: &'a Plan,
     class: Class,
-    open: bool,
-    /// Where the host finds the bytes of what the driver gave.
+    nth: Try,
+    tag: &'a Tag,
+    stage: Stage,
+    /// What the driver gave.
+    region: Region,
+    /// Where the host finds its bytes.
     bytes: Option<HostBytes>,
+}
+
+enum Stage {
+    Room,
+    /// A region waits for its verdict; without one, it goes the way of any buffer's.
+    Unsure,
+    Filled,
 }
 
 impl Reserved<'_> {
@@ -427,7 +389,7 @@ impl Reserved<'_> {
         });
         let spent = now_ns() - started;
         if let Alloc::Ready(region) | Alloc::Pending(region) = answer {
-            self.bytes = call.driver().bytes(region);
+            (self.region, self.bytes) = (region, call.driver().bytes(region));
         }
         let mut heap = self.owner.heap.lock();
         heap.counters.spent_in_driver(spent);
@@ -437,18 +399,25 @@ impl Reserved<'_> {
         Ok(answer)
     }
 
-    fn fill(&mut self, region: Region, nth: Try, tag: &Tag) -> Ref {
-        self.open = false;
+    /// Makes a buffer's memory of the region, which the driver may still refuse.
+    fn fill_unsure(&mut self) -> Ref {
+        let made = self.fill();
+        made.set_unsure();
+        made
+    }
+
+    fn fill(&mut self) -> Ref {
+        self.stage = Stage::Filled;
         let (owner, plan, class) = (self.owner, self.plan, self.class);
         let record = Allocation::new(Parts {
             owner: Arc::clone(owner),
-            region,
+            region: self.region,
             bytes: self.bytes,
             memory: plan.memory(class),
             len: plan.len,
             read_only: false,
         });
-        record.serve(plan.len, tag.clone());
+        record.serve(plan.len, self.tag.clone());
         let bytes = class.bytes();
         let mut heap = owner.heap.lock();
         if let Shape::Pool(_) = plan.shape {
@@ -461,18 +430,36 @@ impl Reserved<'_> {
         });
         heap.counters.allocated(bytes);
         if !matches!(plan.shape, Shape::Half) {
-            heap.counters.served(nth.served(false));
+            heap.counters.served(self.nth.served(false));
         }
         drop(heap);
         Ref::new(record)
+    }
+
+    /// Waits for the driver's verdict on a region that it handed out ahead of it; a refused region
+    /// is gone.
+    async fn settled(mut self) -> Outcome<std::result::Result<Ref, Lack>> {
+        let (owner, region) = (self.owner, self.region);
+        match wait::answer(owner, |driver, waker| driver.poll_alloc(region, waker)).await? {
+            Alloc::Ready(_) | Alloc::Pending(_) => Ok(Ok(self.fill())),
+            Alloc::Refused => {
+                self.stage = Stage::Room;
+                Ok(Err(Lack::Driver))
+            }
+            Alloc::Fault(fault) => Err(life::fault(owner, &fault)),
+        }
     }
 }
 
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
-        if self.open {
-            let mut heap = payer_of(self.owner, self.plan).heap.lock();
-            heap.books.unreserve(self.class.bytes());
+        match self.stage {
+            Stage::Room => {
+                let mut heap = payer_of(self.owner, self.plan).heap.lock();
+                heap.books.unreserve(self.class.bytes());
+            }
+            Stage::Unsure => drop(self.fill_unsure()),
+            Stage::Filled => {}
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::reclaim::Want;
 use std::sync::Arc;
 
 /// What is asked for, rounded.
+#[derive(Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) kind: Kind,
     pub(crate) len: u64,

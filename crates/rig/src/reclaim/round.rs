@@ -9,21 +9,26 @@ use crate::cache::{Class, HAS_PINNED};
 use crate::collector;
 use crate::drain::{self, kind_index, with_payer};
 use crate::driver::Kind;
+use crate::entry;
 use crate::life;
 use crate::ordered::Ordered;
 use crate::profile::{self, Event, What};
-use crate::reclaim::{Lack, Plan, ROUNDS, Shape, Try, is_roomy, payer_of};
+use crate::reclaim::{Lack, Plan, Shape, Try, is_roomy, payer_of};
 use crate::report::Round;
-use crate::sync::await_native;
+use crate::sync::{await_native, now_ns};
 use crate::timeline::{Fate, Point};
 use crate::wait;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 
 /// Runs one round for a payer (S10.9), after a try that lacked something. Faults of other devices
-/// lose those, and nothing here.
+/// lose those, and nothing here. All its time counts (S11.2).
 pub(crate) async fn reclaim(owner: &Arc<Owner>, plan: &Plan, number: u64, lack: Lack) -> Round {
-    let begun = profile::begin();
-    let round = run(owner, plan, number, lack).await;
+    let (begun, started) = (profile::begin(), now_ns());
+    let mut run = pin!(run(owner, plan, number, lack));
+    let round = poll_fn(|cx| entry::timed(|| run.as_mut().poll(cx))).await;
+    owner.heap.lock().counters.spent(now_ns() - started);
     let (what, bytes) = (What::Round(number), round.returned_bytes);
     profile::end(begun, what, owner.id, |event| Event { bytes, ..event });
     round
@@ -47,7 +52,7 @@ async fn run(owner: &Arc<Owner>, plan: &Plan, number: u64, lack: Lack) -> Round 
     }
     let before = payer.heap.lock().books.bytes_in(Where::Returning);
     await_native!(life::drain_out(), life::drain_all());
-    let nth = if number == ROUNDS { Try::Last } else { Try::Later };
+    let nth = Try::after(number);
     if number > 1 {
         collector::run_all();
         await_native!(life::drain_out(), life::drain_all());
