@@ -154,26 +154,15 @@ fn unanswered(owner: &Arc<Owner>) -> Outcome<()> {
     Ok(())
 }
 
-/// Waits until a value is reached; Lost if it never will be.
-pub(crate) async fn reach(owner: &Arc<Owner>, value: u64) -> Outcome<()> {
+/// Waits until a value is reached; Lost if it never will be. Looks at the device at once.
+pub(crate) fn reach(owner: &Arc<Owner>, value: u64) -> Reach<'_> {
     life::look(owner);
-    reach_on(owner, value).await
+    reach_on(owner, value)
 }
 
 /// Goes on with a wait for a value whose device was just looked at.
-pub(crate) async fn reach_on(owner: &Arc<Owner>, value: u64) -> Outcome<()> {
-    match owner.track.fate(value) {
-        Fate::Reached => Ok(()),
-        Fate::Unreached => {
-            let begun = profile::begin();
-            let _waits = Waits::start(owner);
-            let waited = Reach { owner, value, begun: false }.await;
-            let value = Some(value);
-            profile::end(begun, What::Wait, owner.id, |event| Event { value, ..event });
-            waited
-        }
-        Fate::Undone | Fate::Dropped => Err(life::lost(owner)),
-    }
+pub(crate) fn reach_on(owner: &Arc<Owner>, value: u64) -> Reach<'_> {
+    Reach { owner, value, begun: None }
 }
 
 /// Waits until the work of a call is over; Misuse where a driver found it wrong meanwhile (S8.8).
@@ -204,28 +193,33 @@ pub(crate) async fn reach_point(point: Point) -> Outcome<()> {
 }
 
 /// A wait for a value that goes on; the first starts the count of standing still anew.
-struct Waits<'a>(&'a Owner);
+struct Waits<'a> {
+    owner: &'a Owner,
+    /// Since when, for a profile.
+    since_ns: Option<u64>,
+}
 
 impl<'a> Waits<'a> {
     fn start(owner: &'a Owner) -> Self {
         if owner.waits.fetch_add(1, Ordering::Relaxed) == 0 {
             tick::start_still(owner);
         }
-        Self(owner)
+        Self { owner, since_ns: profile::begin() }
     }
 }
 
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
-        self.0.waits.fetch_sub(1, Ordering::Relaxed);
+        self.owner.waits.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-struct Reach<'a> {
+/// A wait for a value.
+pub(crate) struct Reach<'a> {
     owner: &'a Arc<Owner>,
     value: u64,
-    /// Whether it was polled before, and committed its device then.
-    begun: bool,
+    /// Once it was polled and found the value unreached.
+    begun: Option<Waits<'a>>,
 }
 
 impl Future for Reach<'_> {
@@ -233,36 +227,57 @@ impl Future for Reach<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<()>> {
         let (owner, value) = (self.owner, self.value);
-        let look = || {
-            life::look(owner);
-            match owner.track.fate(value) {
-                Fate::Reached => Poll::Ready(Ok(())),
-                Fate::Unreached => Poll::Pending,
-                Fate::Undone | Fate::Dropped => Poll::Ready(Err(life::lost(owner))),
-            }
-        };
+        let is_first = self.begun.is_none();
         // Whoever began the wait has just looked.
-        if !std::mem::replace(&mut self.begun, true) {
-            commit(owner, value)?;
-        } else if let Poll::Ready(answer) = look() {
-            return Poll::Ready(answer);
+        if !is_first {
+            life::look(owner);
         }
-        owner.wakers.register(cx.waker());
-        if is_blocking() && owner.facts.may_block {
-            // The driver looks by itself before it sleeps; a look may cost as much as the wait.
-            SLEEP.set(Some((Arc::clone(owner), value)));
-            return Poll::Pending;
+        let mut answer = judge(owner, value);
+        if answer.is_pending() {
+            self.begun.get_or_insert_with(|| Waits::start(owner));
+            let committed = if is_first { commit(owner, value) } else { Ok(()) };
+            answer = match committed {
+                Ok(()) => sleep(owner, value, cx),
+                Err(lost) => Poll::Ready(Err(lost)),
+            };
         }
-        life::InFlight::new(owner)?.driver().wake_at(value, cx.waker());
-        tick::arm(owner);
-        tick::poke();
-        let answer = look();
-        if answer.is_ready() {
-            // Reached just before the waker was there: nobody keeps the tick awake for it.
-            owner.wakers.wake_all();
+        if answer.is_ready()
+            && let Some(waits) = self.begun.take()
+        {
+            let (since, value) = (waits.since_ns, Some(value));
+            profile::end(since, What::Wait, owner.id, |event| Event { value, ..event });
         }
         answer
     }
+}
+
+/// Tells whether a wait is over.
+fn judge(owner: &Arc<Owner>, value: u64) -> Poll<Outcome<()>> {
+    match owner.track.fate(value) {
+        Fate::Reached => Poll::Ready(Ok(())),
+        Fate::Unreached => Poll::Pending,
+        Fate::Undone | Fate::Dropped => Poll::Ready(Err(life::lost(owner))),
+    }
+}
+
+/// Leaves a waker for a value, unless it was reached just now.
+fn sleep(owner: &Arc<Owner>, value: u64, cx: &Context<'_>) -> Poll<Outcome<()>> {
+    owner.wakers.register(cx.waker());
+    if is_blocking() && owner.facts.may_block {
+        // The driver looks by itself before it sleeps; a look may cost as much as the wait.
+        SLEEP.set(Some((Arc::clone(owner), value)));
+        return Poll::Pending;
+    }
+    life::InFlight::new(owner)?.driver().wake_at(value, cx.waker());
+    tick::arm(owner);
+    tick::poke();
+    life::look(owner);
+    let answer = judge(owner, value);
+    if answer.is_ready() {
+        // Reached just before the waker was there: nobody keeps the tick awake for it.
+        owner.wakers.wake_all();
+    }
+    answer
 }
 
 /// Makes sure that the work up to a value runs by itself.
