@@ -197,7 +197,7 @@ fn serve(owner: &Arc<Owner>) -> Option<Duration> {
 /// Loses the device if its word has stood still for the hang bound under committed work while
 /// somebody waited, time excepted in which it was idle or waited for another device (S12.1).
 pub(crate) fn check_still(owner: &Arc<Owner>) {
-    let Some(bound_ms) = owner.facts.hang_ms else { return };
+    let Some(bound_ms) = owner.facts.hang_ms.filter(|_| HANGS) else { return };
     let word = owner.track.reached();
     let now = now_ns();
     let hung = {
@@ -246,6 +246,8 @@ fn is_quiet(owner: &Owner) -> bool {
     (idle || owner.is_stopped()) && !owner.wakers.any() && owner.holds_nothing()
 }
 
+/// Whether what stands still is lost: a browser sees to that by itself (S13.13).
+pub(crate) const HANGS: bool = cfg!(not(target_family = "wasm"));
 /// No wait sleeps longer without looking for losses (S0.7).
 pub(crate) const WAIT: Duration = Duration::from_millis(200);
 /// The most that one look adds to a hang, so that clocks that jump lose no device (S13.13).

@@ -14,7 +14,7 @@ use crate::life;
 use crate::profile::{self, Event, What};
 use crate::stamp::Stamps;
 use crate::sync::{HAS_THREADS, Ordering};
-use crate::tick;
+use crate::tick::{self, HANGS};
 use crate::timeline::{Access, DeviceId, Fate, Point};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -201,7 +201,7 @@ struct Waits<'a> {
 
 impl<'a> Waits<'a> {
     fn start(owner: &'a Owner) -> Self {
-        if owner.waits.fetch_add(1, Ordering::Relaxed) == 0 {
+        if HANGS && owner.waits.fetch_add(1, Ordering::Relaxed) == 0 {
             tick::start_still(owner);
         }
         Self { owner, since_ns: profile::begin() }
@@ -210,7 +210,9 @@ impl<'a> Waits<'a> {
 
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
-        self.owner.waits.fetch_sub(1, Ordering::Relaxed);
+        if HANGS {
+            self.owner.waits.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 

@@ -43,7 +43,8 @@ pub struct Facts {
     pub waits_max: i64,
     /// Whether a thread may block on this device.
     pub may_block: bool,
-    /// How long the word may stand still under committed work, in milliseconds; none is for ever.
+    /// How long the word may stand still under committed work, in milliseconds; none is for ever,
+    /// and so is any number in a browser.
     pub hang_ms: Option<u64>,
     /// When the host addresses its memory.
     pub addressed: Addressed,
