@@ -104,9 +104,17 @@ impl Allocation {
         if parts.bytes.is_none() && parts.memory.is_mapped_on(&parts.owner) {
             flags |= WHILE_MAPPED;
         }
+        let made = Self::record(parts, flags, 0);
+        let place = made.payer().heap.lock().roster.enter(Arc::downgrade(&made));
+        made.roster.store(place, Ordering::Relaxed);
+        made
+    }
+
+    /// Makes a record that is in no roster.
+    fn record(parts: Parts, flags: u32, users: u64) -> Arc<Self> {
         let made = Arc::new(Self {
             link: Link::new(),
-            users: AtomicU64::new(0),
+            users: AtomicU64::new(users),
             calls: AtomicU64::new(0),
             flags: AtomicU32::new(flags),
             claims: Claims::new(),
@@ -122,8 +130,6 @@ impl Allocation {
         if made.memory.is_outside() {
             made.claims.set_outside();
         }
-        let place = made.payer().heap.lock().roster.enter(Arc::downgrade(&made));
-        made.roster.store(place, Ordering::Relaxed);
         made
     }
 
@@ -364,21 +370,18 @@ impl Allocation {
     /// Moves the memory of a dead record to a new one, which alone has it from then on, on its way
     /// home or not, as `users` says. The caller has won the record.
     fn move_out(self: &Arc<Self>, users: u64) -> Arc<Self> {
-        let made = Arc::new(Self {
-            link: Link::new(),
-            users: AtomicU64::new(users),
-            calls: AtomicU64::new(0),
-            flags: AtomicU32::new(self.flags.load(Ordering::Relaxed) & !MOVING),
-            claims: Claims::new(),
-            stamps: Stamps::new(),
+        let flags = self.flags.load(Ordering::Relaxed) & !MOVING;
+        let parts = Parts {
             owner: Arc::clone(&self.owner),
             region: self.region,
             bytes: self.bytes,
             memory: self.memory,
-            len: AtomicU64::new(self.len()),
-            roster: AtomicU32::new(self.roster.load(Ordering::Relaxed)),
-            extra: Rare::new(),
-        });
+            len: self.len(),
+            read_only: flags & READ_ONLY != 0,
+        };
+        let made = Self::record(parts, flags, users);
+        let place = self.roster.load(Ordering::Relaxed);
+        made.roster.store(place, Ordering::Relaxed);
         if self.claims.is_outside() {
             made.claims.set_outside();
         }
@@ -395,7 +398,7 @@ impl Allocation {
             new.maps.iter().for_each(|map| *map.root.lock() = Arc::clone(&made));
         });
         let mut heap = self.payer().heap.lock();
-        heap.roster.replace(self.roster.load(Ordering::Relaxed), Arc::downgrade(&made));
+        heap.roster.replace(place, Arc::downgrade(&made));
         drop(heap);
         made
     }
