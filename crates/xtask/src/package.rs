@@ -225,7 +225,7 @@ fn zipped(workspace: &Workspace, path: &str) -> Result<u64, Failure> {
 }
 
 /// What module and wasm may have together under `gzip -9`: what was reached, and a little more.
-const ZIPPED_MAX: u64 = 88_950;
+const ZIPPED_MAX: u64 = 87_700;
 /// What they are meant to have in the end (P20).
 const ZIPPED_GOAL: u64 = 80_000;
 /// The program whose GPU is wgpu's.
