@@ -1,6 +1,6 @@
 //! What calls answer besides a number, and errors: values, said in an order that the page knows.
 //!
-//! `js/stats.ts` and `js/error.ts` give them their names.
+//! `js/said.ts` and `js/error.ts` give them their names.
 
 use crate::page::{say, say_text};
 use rig::{Device, DeviceStats, Error, LabelTotal, Misuse, Report, SiteTotal, embed};
