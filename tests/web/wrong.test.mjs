@@ -259,6 +259,36 @@ test("s13_2_a_proxy_of_a_handle_or_one_of_another_copy_is_misuse_and_lists_of_ot
   await m.close();
 });
 
+test("s13_2_lists_with_holes_and_lists_that_change_while_they_are_read_end_no_instance", async ({ rig }) => {
+  const m = rig.memory("of lists");
+  const x = await m.createBuffer(8);
+  const hollow = new Array(2);
+  for (const call of [
+    () => m.submit({ reads: hollow }),
+    () => m.submit({ writes: [x, , x] }),
+    () => m.submit({ after: hollow }),
+    () => m.submitWhenReady({ writes: hollow }),
+    () => m.recordUse({ reads: [, x] }),
+    () => rig.withClaims({ reads: hollow }, () => 0),
+    () => rig.withClaims({ donate: hollow }, () => 0),
+    () => rig.withClaims({ donate: [[x], hollow] }, () => 0),
+  ]) {
+    await fails(call, "Misuse", "Option");
+  }
+  equal([m.submitted, x.state], [0, "live"], "nothing was submitted");
+  // Its first element makes it longer or shorter.
+  const changing = (length) => {
+    const list = [x, x, x];
+    return Object.defineProperty(list, 0, { get: () => ((list.length = length), x) });
+  };
+  equal(m.submit({ reads: changing(1) }).value, 1);
+  equal(await rig.withClaims({ reads: changing(1) }, () => 7), 7);
+  await fails(() => m.submit({ reads: changing(9) }), "Misuse", "Option");
+  await fails(() => rig.withClaims({ reads: changing(9) }, () => 7), "Misuse", "Option");
+  equal([m.submitted, x.state], [1, "live"]);
+  await m.close();
+});
+
 /** Makes a list and an ArrayBuffer whose classes are not the page's. */
 async function ofAnotherRealm() {
   if (globalThis.process) {

@@ -35,10 +35,10 @@ export function instance<T>(call: string, name: string, value: unknown, of: Bran
   throw wrong(call, name, value, isAlike ? "a proxy of one, or of another copy of rig-web" : `not a ${of.name}`);
 }
 
-/** Checks a list, of another realm too. */
+/** Checks a list, of another realm too; returns what is in it now, undefined for what is missing. */
 export function list<T>(call: string, name: string, value: readonly T[]): readonly T[] {
   if (!Array.isArray(value)) throw wrong(call, name, value, "not an Array");
-  return value;
+  return Array.from(value as readonly T[]);
 }
 
 /** Checks that something can be called. */

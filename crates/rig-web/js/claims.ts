@@ -29,10 +29,8 @@ export class Claims {
   constructor(rig: Instance, o: ClaimOptions) {
     this.#instance = rig;
     const { reads = [], donate = [] } = options(CALL, o);
-    const groups = [reads, ...list(CALL, "donate", donate)];
-    const numbers = groups.flatMap((group) =>
-      list(CALL, "a list of buffers", group).map((buffer) => numberOf(CALL, "a buffer", buffer, rig)),
-    );
+    const groups = [reads, ...list(CALL, "donate", donate)].map((group) => list(CALL, "a list of buffers", group));
+    const numbers = groups.flat().map((buffer) => numberOf(CALL, "a buffer", buffer, rig));
     this.#number = rig.call((e) => {
       rig.putList([groups.length, ...groups.map(({ length }) => length), ...numbers]);
       return e.claim_all();
