@@ -74,7 +74,9 @@ fn shrink(workspace: &Workspace) -> Result<(), Failure> {
 /// Makes one module of another.
 fn made(from: &Path, to: &Path, of: fn(&[u8]) -> Option<Vec<u8>>) -> Result<(), Failure> {
     let bytes = std::fs::read(from).map_err(|error| format!("{}: {error}", from.display()))?;
-    let made = of(&bytes).ok_or(format!("{} is not as expected", from.display()))?;
+    let why =
+        "is not as the build needs it: linked with relocations, its texts made without `format!`";
+    let made = of(&bytes).ok_or(format!("{} {why}", from.display()))?;
     Ok(std::fs::write(to, made).map_err(|error| format!("{}: {error}", to.display()))?)
 }
 
