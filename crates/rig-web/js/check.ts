@@ -35,10 +35,13 @@ export function instance<T>(call: string, name: string, value: unknown, of: Bran
   throw wrong(call, name, value, isAlike ? "a proxy of one, or of another copy of rig-web" : `not a ${of.name}`);
 }
 
-/** Checks a list, of another realm too; returns what is in it now, undefined for what is missing. */
-export function list<T>(call: string, name: string, value: readonly T[]): readonly T[] {
+/**
+ * Checks a list, of another realm too; returns what `take` makes of each thing as it is read, of
+ * undefined where one is missing.
+ */
+export function list<T, U>(call: string, name: string, value: readonly T[], take: (item: T) => U): U[] {
   if (!Array.isArray(value)) throw wrong(call, name, value, "not an Array");
-  return Array.from(value as readonly T[]);
+  return Array.from(value as readonly T[], (item) => take(item));
 }
 
 /** Checks that something can be called. */

@@ -29,10 +29,11 @@ export class Claims {
   constructor(rig: Instance, o: ClaimOptions) {
     this.#instance = rig;
     const { reads = [], donate = [] } = options(CALL, o);
-    const groups = [reads, ...list(CALL, "donate", donate)].map((group) => list(CALL, "a list of buffers", group));
-    const numbers = groups.flat().map((buffer) => numberOf(CALL, "a buffer", buffer, rig));
+    const take = (group: readonly Buffer[]) =>
+      list(CALL, "a list of buffers", group, (buffer) => numberOf(CALL, "a buffer", buffer, rig));
+    const groups = [take(reads), ...list(CALL, "donate", donate, take)];
     this.#number = rig.call((e) => {
-      rig.putList([groups.length, ...groups.map(({ length }) => length), ...numbers]);
+      rig.putList([groups.length, ...groups.map(({ length }) => length), ...groups.flat()]);
       return e.claim_all();
     });
   }

@@ -448,16 +448,20 @@ export class Device extends EventTarget {
     const { reads = [], writes = [], after = [], label = "" } = options(call, o);
     if (encode !== undefined) callable(call, "encode", encode);
     const { gpu, instance: rig } = this.#opened;
-    const groups = [reads, writes].map((all) => list(call, "a list of buffers", all));
-    const buffers = groups.flat();
-    const numbers = buffers.map((buffer) => numberOf(call, "a buffer", buffer, rig));
-    const points = list(call, "after", after).flatMap((point) => {
+    const buffers: Buffer[] = [];
+    const groups = [reads, writes].map((all) =>
+      list(call, "a list of buffers", all, (buffer) => {
+        buffers.push(buffer);
+        return numberOf(call, "a buffer", buffer, rig);
+      }),
+    );
+    const points = list(call, "after", after, (point) => {
       const index = indexOf(call, "the device of after", point?.device, rig);
       const value = integer(call, "after", point.value);
       // Value 0 is reached from the start.
       return value > 0 ? [index, value] : [];
     });
-    const all = [...groups.map(({ length }) => length), ...numbers, ...points];
+    const all = [...groups.map(({ length }) => length), ...groups.flat(), ...points.flat()];
     if (encode === undefined) return { list: all, commands: 0 };
     if (!gpu) throw unsupported(this.name, "this device runs no commands of WebGPU");
     const encoder = gpu.device.createCommandEncoder({ label });

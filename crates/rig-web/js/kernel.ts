@@ -67,7 +67,7 @@ export class Kernel {
    * point. It reads what it declares `read`, and writes what it declares `read_write`.
    */
   run<B extends Record<keyof B, Binding>>(bind: B, groups: readonly number[]): Point {
-    const [x, y = 1, z = 1, ...more] = list("run", "groups", groups);
+    const [x, y = 1, z = 1, ...more] = list("run", "groups", groups, (count) => count);
     for (const count of [x, y, z]) {
       if (integer("run", "groups", count) > GROUPS_MAX) throw misuse("run", "Option", `groups has ${count}; the most is ${GROUPS_MAX}`);
     }
