@@ -71,6 +71,11 @@ export class Gpu {
   readonly #fences: GPUBuffer[] = [];
   /** What the next fence waits for besides: whether the commands behind it were found wrong. */
   #judged: Promise<boolean>[] = [];
+  /**
+   * Maps cancelled since the last fence. The package webgpu looks at the promise of each once more when
+   * the device comes to it, and ends Node where it was collected: a later fence has to come first.
+   */
+  #cancelled: Promise<void>[] = [];
   /** Why what was just offered was found wrong. */
   #refused = "";
   /** Why work was found wrong later, each with its first and its last value. */
@@ -88,7 +93,8 @@ export class Gpu {
       if (this.#kept.ways.includes(way)) this.#flush();
       this.#used.delete(way);
     };
-    this.#around = { device, arrays, woke: this.#woke, failed: () => this.#mapFailed(), left };
+    const cancelled = (map: Promise<void>) => void this.#cancelled.push(map);
+    this.#around = { device, arrays, woke: this.#woke, failed: () => this.#mapFailed(), left, cancelled };
     this.#edges = new Edges(device);
     this.uniforms = new Uniforms(device);
     hearLoss(device, new WeakRef(this));
@@ -150,6 +156,7 @@ export class Gpu {
     if (this.#own) this.device.destroy();
     for (const [number, held] of this.#buffers) if (!held.lent) this.free(number);
     this.#letGo();
+    this.#keepCancelled();
   }
 
   /** Keeps commands for the submission that follows at once; others may take the verdict on them. */
@@ -427,8 +434,11 @@ export class Gpu {
     });
     const judged = this.#judged;
     this.#judged = [];
+    const cancelled = this.#cancelled;
+    this.#cancelled = [];
     mapped!.then(
       async () => {
+        cancelled.length = 0;
         fence.unmap();
         if (this.#isStopped) fence.destroy();
         else this.#fences.push(fence);
@@ -474,7 +484,16 @@ export class Gpu {
   }
 
   #lookIfOver(): void {
-    if (this.#isStopped && this.#buffers.size === 0) this.#over();
+    if (!this.#isStopped || this.#buffers.size > 0) return;
+    this.#keepCancelled();
+    this.#over();
+  }
+
+  /** Keeps what was cancelled where no fence comes any more. */
+  #keepCancelled(): void {
+    const cancelled = this.#cancelled;
+    const drop = () => (cancelled.length = 0);
+    this.device.queue.onSubmittedWorkDone().then(drop, drop);
   }
 
   #enter(held: Held): number {

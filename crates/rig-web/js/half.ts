@@ -24,6 +24,8 @@ export interface Around {
   readonly failed: () => void;
   /** A way is about to be destroyed. */
   readonly left: (way: Way) => void;
+  /** A map on its way was cancelled. */
+  readonly cancelled: (map: Promise<void>) => void;
 }
 
 /** One way through a half: a buffer that the host writes, or one that it reads. */
@@ -34,6 +36,8 @@ export class Way {
   isProven = false;
   readonly #around: Around;
   #state = State.Unmapped;
+  /** The latest map. */
+  #map?: Promise<void>;
   /** How many bytes from its start on the work that used it since somebody took the half wrote. */
   #usedBytes = 0;
   /** Which map is the latest; earlier ones were cancelled. */
@@ -88,7 +92,8 @@ export class Way {
     // Firefox may look for a cancelled map's bytes in the next one, and ends where that has fewer.
     this.#mappedBytes = Math.max(this.#mappedBytes, this.#usedBytes || this.buffer.size);
     const mode = this.isWritten ? MapMode.WRITE : MapMode.READ;
-    this.buffer.mapAsync(mode, 0, this.#mappedBytes).then(there, () => round === this.#round && failed());
+    this.#map = this.buffer.mapAsync(mode, 0, this.#mappedBytes);
+    this.#map.then(there, () => round === this.#round && failed());
   }
 
   /** Maps it anew, if a map is on its way. */
@@ -129,6 +134,7 @@ export class Way {
   }
 
   #forget(): void {
+    if (this.#state === State.Pending) this.#around.cancelled(this.#map!);
     this.#round += 1;
     this.#state = State.Unmapped;
     if (this.#array) this.#around.arrays.drop(this.#array);
