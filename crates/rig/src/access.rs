@@ -7,7 +7,7 @@
 //! drop, after a panic too.
 
 use crate::allocation::{Allocation, Call, Pin, Ref};
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Use};
 use crate::bytes::HostBytes;
 use crate::claim::{Answer, Ask, Pass};
 use crate::driver::{Driver, Fault, Region};
@@ -15,8 +15,8 @@ use crate::entry;
 use crate::error::{Failed, Misuse, Outcome, Result};
 use crate::export::Export;
 use crate::life;
-use crate::sync::await_native;
-use crate::timeline::Access;
+use crate::sync::{HAS_THREADS, await_native};
+use crate::timeline::{Access, DeviceId, Point};
 use crate::wait;
 use bytemuck::Pod;
 use std::sync::Arc;
@@ -81,19 +81,19 @@ pub(crate) async fn claim_host(call: &'static str, sides: &[Side<'_>]) -> Outcom
     let merged = merged(sides);
     let _calls = merged.map(|side| side.map(|side| Call::new(&side.buffer.at)));
     loop {
-        for side in merged.iter().flatten() {
-            wait::follow_present(&side.buffer.at.stamps, side.access).await?;
+        if !follow_present(&merged).await? && !wait::is_blocking() {
+            continue;
         }
         let held = match try_claim(call, &merged)? {
             Tried::Held(held) => held,
             Tried::Waits(side) => {
                 let (allocation, ask, pass) = (side.buffer.at.record(), side.ask(), side.pass());
-                wait::Released { allocation, ask, pass }.await;
+                await_native!(wait::Released { allocation, ask, pass });
                 continue;
             }
         };
         if !wait::is_blocking() {
-            if !is_clear(&merged)? {
+            if HAS_THREADS && !is_clear(&merged)? {
                 continue;
             }
             // A buffer's memory is mapped once for all accesses together.
@@ -194,11 +194,35 @@ fn try_claim<'a>(call: &'static str, sides: &Sides<Side<'a>>) -> Outcome<Tried<'
         let at = &side.buffer.at;
         match at.ask(side.ask(), side.pass()) {
             Answer::Granted => *held = Some(Claim { at: at.clone(), ask: side.ask() }),
-            Answer::Waits => return Ok(Tried::Waits(*side)),
+            Answer::Waits if HAS_THREADS => return Ok(Tried::Waits(*side)),
             answer => wait::judge_claim(call, at, answer).map(drop)?,
         }
     }
     Ok(Tried::Held(held))
+}
+
+/// Waits for what accesses of the host follow now, and not for what comes meanwhile, so that a
+/// stream of submissions ends; tells losses before and after. Answers whether nothing came.
+pub(crate) async fn follow_present(sides: &Sides<Side<'_>>) -> Outcome<bool> {
+    let present = unreached(sides)?;
+    if present.is_empty() {
+        return Ok(true);
+    }
+    for point in present {
+        wait::reach_or_lose(point).await?;
+    }
+    is_clear(sides)
+}
+
+/// Returns what is left to wait for; tells losses.
+fn unreached(sides: &Sides<Side<'_>>) -> Outcome<Vec<Point>> {
+    let mut points = Vec::new();
+    for side in sides.iter().flatten() {
+        let (stamps, keep) = (&side.buffer.at.stamps, &mut |point| points.push(point));
+        side.buffer.check_devices()?;
+        wait::each_unreached(stamps, side.access, DeviceId::HOST, keep)?;
+    }
+    Ok(points)
 }
 
 /// Whether nothing is left to wait for; tells losses.
@@ -277,6 +301,36 @@ pub(crate) fn part_bytes(buffer: &Buffer, offset: u64, len: u64) -> Outcome<Host
 }
 
 impl Buffer {
+    /// Waits until the host may read the bytes, or write them: for the last write, or for every
+    /// use (S3.7). A loss already present is told before anything is waited for.
+    ///
+    /// # Errors
+    ///
+    /// - `Misuse`: the buffer is dead, or read-only and to be written.
+    /// - `Lost`: the memory is a lost device's, or work that the access follows is lost.
+    pub async fn wait_async(&self, what: Use) -> Result<()> {
+        if !self.wait_now(what)? {
+            follow_present(&[Some(Side { buffer: self, access: what.into() }), None]).await?;
+        }
+        Ok(())
+    }
+
+    /// Answers whether there is nothing to wait for, which then was all of the wait.
+    #[inline]
+    pub(crate) fn wait_now(&self, what: Use) -> Outcome<bool> {
+        entry::check("wait")?;
+        self.check_live("wait")?;
+        if what == Use::Write {
+            self.check_writable("wait")?;
+        }
+        self.check_devices()?;
+        if what == Use::Read && self.at.stamps.is_written() {
+            return Ok(true);
+        }
+        let next = wait::next_point(&self.at.stamps, what.into(), DeviceId::HOST)?;
+        Ok(next.is_none())
+    }
+
     /// Gives `f` the bytes in place, and answers its value. Waits for the last write; work
     /// that would write meanwhile is refused, other readers go on.
     ///
@@ -344,20 +398,21 @@ impl Buffer {
         self.check_losses(Access::Write)?;
         let _call = Call::new(&self.at);
         let (record, ask) = (self.at.record(), Ask::Export);
+        let sides = [Some(Side { buffer: self, access: Access::Write }), None];
         let pinned = loop {
-            wait::follow_present(&self.at.stamps, Access::Write).await?;
+            follow_present(&sides).await?;
             let pass = self.at.pass(self.token);
             // An export holds no claim: only the pin keeps the bytes beside a `free`.
             let pin = Pin::new(record);
             match record.ask(ask, pass) {
-                Answer::Waits => {
+                Answer::Waits if HAS_THREADS => {
                     drop(pin);
-                    wait::Released { allocation: record, ask, pass }.await;
+                    await_native!(wait::Released { allocation: record, ask, pass });
                 }
                 answer => {
                     wait::judge_claim("export", record, answer)?;
                     // Work that came meanwhile is ordered by nothing, as all work from now on.
-                    is_clear(&[Some(Side { buffer: self, access: Access::Write }), None])?;
+                    is_clear(&sides)?;
                     break pin;
                 }
             }

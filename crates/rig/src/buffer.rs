@@ -16,6 +16,7 @@ use crate::entry;
 use crate::error::{Failed, Misuse, Outcome, Result, check_range};
 use crate::life;
 use crate::open::host_owner;
+use crate::sync::{HAS_THREADS, await_native};
 use crate::tick;
 use crate::timeline::{Access, DeviceId, Fate, Point};
 use crate::wait;
@@ -239,37 +240,6 @@ impl Buffer {
         Ok(Self { offset: self.offset + offset, len, ..self.clone() })
     }
 
-    /// Waits until the host may read the bytes, or write them: for the last write, or for every
-    /// use (S3.7). A loss already present is told before anything is waited for.
-    ///
-    /// # Errors
-    ///
-    /// - `Misuse`: the buffer is dead, or read-only and to be written.
-    /// - `Lost`: the memory is a lost device's, or work that the access follows is lost.
-    pub async fn wait_async(&self, what: Use) -> Result<()> {
-        if !self.wait_now(what)? {
-            wait::follow_present(&self.at.stamps, what.into()).await?;
-            self.check_devices()?;
-        }
-        Ok(())
-    }
-
-    /// Answers whether there is nothing to wait for, which then was all of the wait.
-    #[inline]
-    pub(crate) fn wait_now(&self, what: Use) -> Outcome<bool> {
-        entry::check("wait")?;
-        self.check_live("wait")?;
-        if what == Use::Write {
-            self.check_writable("wait")?;
-        }
-        self.check_devices()?;
-        if what == Use::Read && self.at.stamps.is_written() {
-            return Ok(true);
-        }
-        let next = wait::next_point(&self.at.stamps, what.into(), DeviceId::HOST)?;
-        Ok(next.is_none())
-    }
-
     /// Ends all buffers of the allocation now, on a lost device too; its memory goes the way of
     /// any memory that nothing needs. Exports keep the bytes until they are dropped. It may wait
     /// for the end of a hand-over in progress.
@@ -284,7 +254,9 @@ impl Buffer {
         // Looked at again after each wait: a call may have begun to move the bytes.
         while !allocation.is_moved() {
             match allocation.ask(ask, pass) {
-                Answer::Waits => wait::Released { allocation, ask, pass }.await,
+                Answer::Waits if HAS_THREADS => {
+                    await_native!(wait::Released { allocation, ask, pass });
+                }
                 answer => {
                     wait::judge_claim("free", allocation, answer)?;
                     self.bury();

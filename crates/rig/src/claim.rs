@@ -58,7 +58,8 @@ pub(crate) enum Answer {
     AsRead,
     /// Refused.
     Busy,
-    /// Ask again when a claim is released.
+    /// Ask again when a claim is released. One thread alone is never told so, since no claim that
+    /// others wait for is held over a wait.
     Waits,
     /// The allocation is dead.
     Dead,
@@ -122,7 +123,7 @@ impl Claims {
         // comes first: either the bit is seen here, or whoever sets it sees the release.
         let before = self.word.fetch_sub(unit(ask), Ordering::Release);
         debug_assert!(held(before, ask), "a claim is released that is not held");
-        before & WAITERS != 0 && {
+        HAS_THREADS && before & WAITERS != 0 && {
             // The caller's wake reaches those too that set the bit since; the wakers' fences show
             // them to it.
             self.word.fetch_and(!WAITERS, Ordering::Relaxed);
@@ -159,7 +160,7 @@ impl Claims {
             Ok(before) | Err(before) => before,
         };
         let has_left = before & LEFT != 0 && KEPT_READ.of(before) == 1;
-        Ended { is_waited_for: before & WAITERS != 0, has_left }
+        Ended { is_waited_for: HAS_THREADS && before & WAITERS != 0, has_left }
     }
 
     /// Leaves something to the last of the kept reads that are held; false, and nothing changed, if
@@ -182,7 +183,7 @@ impl Claims {
         // sees it in none or both. The claim was acquired already; this only changes answers.
         let change = unit(closure).wrapping_sub(unit(mover));
         let before = self.word.fetch_add(change, Ordering::Relaxed);
-        (closure, before & WAITERS != 0)
+        (closure, HAS_THREADS && before & WAITERS != 0)
     }
 
     /// Notes that somebody waits for a release: registered before, it asks once more before it

@@ -21,7 +21,7 @@ use crate::hand::producers::Producers;
 use crate::life::{self, InFlight};
 use crate::profile::{self, Event, What};
 use crate::reclaim;
-use crate::sync::{HAS_THREADS, Ordering, fence};
+use crate::sync::{HAS_THREADS, Ordering, await_native, fence};
 use crate::tick;
 use crate::timeline::{DeviceId, Fate, Point, VALUE_MAX};
 use crate::turn::Taken;
@@ -98,32 +98,48 @@ pub(crate) async fn hand_over<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> O
     loop {
         life::check_lost(owner)?;
         let foreign = gather(owner, job)?;
-        let queued = wait_or_queue(owner, &foreign).await?;
-        let turn = owner.turn.take().await;
-        let queued = if QUEUES_WAIT { &queued[..] } else { &[] };
-        let step = match Producers::of(queued) {
-            Some(producers) => in_turn(owner, job, queued, &producers.named(), turn)?,
-            // Lost meanwhile, a producer's point is no longer what was gathered.
+        let queued = queued(owner, &foreign)?;
+        let next = match foreign.get(queued.len()) {
+            Some(point) => *point,
             None => {
-                drop(turn);
-                Step::Grew
+                let turn = await_native!(
+                    owner.turn.take(),
+                    owner.turn.try_take().expect("of one thread, no turn is left")
+                );
+                match offered(owner, job, queued, turn)? {
+                    Step::Done(point) => return end(owner, job, queued, point, begun),
+                    Step::Conflict(touch) => {
+                        let (allocation, ask, pass) = (touch.at(), touch.ask(), Pass::No);
+                        await_native!(wait::Released { allocation, ask, pass });
+                        continue;
+                    }
+                    Step::Grew => continue,
+                    Step::Refused { asked_bytes } => {
+                        reclaim::make_room(owner, asked_bytes, &mut rounds).await?;
+                        continue;
+                    }
+                    Step::Full { next } => next,
+                }
             }
         };
-        match step {
-            Step::Done(point) => return end(owner, job, queued, point, begun),
-            Step::Conflict(touch) => {
-                let allocation = touch.at();
-                wait::Released { allocation, ask: touch.ask(), pass: Pass::No }.await;
-            }
-            Step::Grew => {}
-            Step::Refused { asked_bytes } => {
-                reclaim::make_room(owner, asked_bytes, &mut rounds).await?;
-            }
-            Step::Full { next } if next > owner.track.submitted() => {
-                return Misuse::TooLarge.of(job.call);
-            }
-            Step::Full { next } => wait::reach(owner, next).await?,
-        }
+        wait::reach_point(next).await?;
+    }
+}
+
+/// Offers work whose points the queue waits for.
+fn offered<'a, T: Use>(
+    owner: &'a Arc<Owner>,
+    job: &Job<'a, T>,
+    queued: &[Point],
+    turn: Taken<'_>,
+) -> Outcome<Step<'a, T>> {
+    if !QUEUES_WAIT {
+        return in_turn(owner, job, &[], &[], turn);
+    }
+    match Producers::of(queued) {
+        Some(producers) => in_turn(owner, job, queued, &producers.named(), turn),
+        // Lost meanwhile, a producer's point is no longer what was gathered.
+        None => Ok(Step::Grew),
     }
 }
 
@@ -164,7 +180,7 @@ enum Step<'a, T> {
     Grew,
     /// There is no room before the next value is reached.
     Full {
-        next: u64,
+        next: Point,
     },
     /// The driver has no room for what it makes for this work.
     Refused {
@@ -193,7 +209,8 @@ fn in_turn<'a, T: Use>(
     match call.driver().room(&job.work) {
         Room::Now => {}
         Room::Never => return Misuse::TooLarge.of(job.call),
-        Room::Later => return Ok(Step::Full { next }),
+        Room::Later if next > owner.track.submitted() => return Misuse::TooLarge.of(job.call),
+        Room::Later => return Ok(Step::Full { next: Point::new(owner.id, next) }),
     }
     let step = offer(owner, job, queued, producers)?;
     // Whoever is woken may do anything: the call is over by then.
@@ -335,24 +352,21 @@ fn keep_greatest(points: &mut Points, point: Point) {
     }
 }
 
-/// Splits the points into those that the queue waits for, which are committed and answered, and
-/// those that the host waits for now (S8.3).
-async fn wait_or_queue(owner: &Arc<Owner>, points: &Points) -> Outcome<Points> {
-    let mut queued = Points::new();
+/// Returns the points, from the first on, that the queue waits for, which are committed; the host
+/// waits for the next (S8.3).
+fn queued<'a>(owner: &Arc<Owner>, points: &'a [Point]) -> Outcome<&'a [Point]> {
     let waits_max = usize::try_from(owner.facts.waits_max).unwrap_or(0);
-    for point in points {
-        if QUEUES_WAIT
-            && let Some(producer) = life::owner_of(point.device_id())
-            && queued.len() < waits_max
-            && understands(owner, &producer)?
-        {
-            wait::commit(&producer, point.value())?;
-            queued.push(*point);
-        } else {
-            wait::reach_point(*point).await?;
+    let mut count = 0;
+    for point in points.iter().take(waits_max) {
+        match life::owner_of(point.device_id()) {
+            Some(producer) if QUEUES_WAIT && understands(owner, &producer)? => {
+                wait::commit(&producer, point.value())?;
+            }
+            _ => break,
         }
+        count += 1;
     }
-    Ok(queued)
+    Ok(&points[..count])
 }
 
 /// Whether a device's queues can wait for points of another, which is not lost.
@@ -419,7 +433,7 @@ impl<'a, T: Use> Held<'a, T> {
                 let how = How::Counted(&job.touches[..index]);
                 let _taken = Self { how, follows_others };
                 return match answer {
-                    Answer::Waits => Ok(Err(touch)),
+                    Answer::Waits if HAS_THREADS => Ok(Err(touch)),
                     answer => wait::judge_claim(job.call, at, answer).map(|_| Err(touch)),
                 };
             }

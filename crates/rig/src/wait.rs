@@ -333,20 +333,6 @@ fn each_of_some(
     lost.map_or(Ok(()), |point| Err(life::lost_point(point)))
 }
 
-/// Waits for what an access of the host follows now, and not for what comes meanwhile, so that a
-/// stream of submissions ends; tells losses before and after.
-pub(crate) async fn follow_present(stamps: &Stamps, access: Access) -> Outcome<()> {
-    let mut present = Vec::new();
-    each_unreached(stamps, access, DeviceId::HOST, &mut |point| present.push(point))?;
-    if present.is_empty() {
-        return Ok(());
-    }
-    for point in present {
-        reach_or_lose(point).await?;
-    }
-    next_point(stamps, access, DeviceId::HOST).map(drop)
-}
-
 /// Waits for all that an access of the host follows, under a claim that keeps more away.
 pub(crate) async fn follow(stamps: &Stamps, access: Access) -> Outcome<()> {
     follow_by(stamps, access, DeviceId::HOST).await
@@ -361,7 +347,7 @@ pub(crate) async fn follow_by(stamps: &Stamps, access: Access, by: DeviceId) -> 
 }
 
 /// Waits for a point's end: a lost one is judged by what the access needs, not by itself.
-async fn reach_or_lose(point: Point) -> Outcome<()> {
+pub(crate) async fn reach_or_lose(point: Point) -> Outcome<()> {
     match reach_point(point).await {
         Err(failed) if failed.is_lost() => Ok(()),
         other => other,

@@ -1,7 +1,7 @@
 //! The devices whose points work follows in its queue, while it is handed over. Any thread may
 //! call; no lock is held.
 
-use crate::allocation::owner::{Owner, QUEUES_WAIT};
+use crate::allocation::owner::Owner;
 use crate::driver::Producer;
 use crate::gate::Duty;
 use crate::life;
@@ -19,9 +19,6 @@ impl Producers {
     #[inline]
     pub(crate) fn of(points: &[Point]) -> Option<Self> {
         let mut entered = Vec::new();
-        if !QUEUES_WAIT {
-            return Some(Self { entered });
-        }
         // Loops here and below, since collecting nothing costs a hundred instructions.
         for point in points {
             entered.push(Entered::new(*point)?);
@@ -54,7 +51,7 @@ impl Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        if QUEUES_WAIT && self.owner.gate.leave() == Duty::Stop {
+        if self.owner.gate.leave() == Duty::Stop {
             life::stop(&self.owner);
         }
     }
