@@ -125,18 +125,28 @@ pub(crate) fn move_now(call: &'static str, src: &Buffer, dst: &Buffer) -> Outcom
     if !addressed(&src.at) || !addressed(&dst.at) || src.same_memory(dst) {
         return Ok(false);
     }
-    let sides =
-        [Side { buffer: src, access: Access::Read }, Side { buffer: dst, access: Access::Write }];
-    let Some(_reads) = Moving::claim(call, sides[0])? else { return Ok(false) };
-    let Some(_writes) = Moving::claim(call, sides[1])? else { return Ok(false) };
-    if !is_clear(&sides.map(Some))? {
-        return Ok(false);
-    }
-    let (Poll::Ready(from), Poll::Ready(into)) = (bytes_now(src)?, bytes_now(dst)?) else {
-        return Ok(false);
-    };
+    let (src, dst) =
+        (Side { buffer: src, access: Access::Read }, Side { buffer: dst, access: Access::Write });
+    let Some((_reads, from)) = claim_now(call, src)? else { return Ok(false) };
+    let Some((_writes, into)) = claim_now(call, dst)? else { return Ok(false) };
     from.copy_to(into);
     Ok(true)
+}
+
+/// Claims a side that the host addresses, or has mapped, and finds its bytes, if nothing has to be
+/// waited for.
+pub(crate) fn claim_now<'a>(
+    call: &'static str,
+    side: Side<'a>,
+) -> Outcome<Option<(Moving<'a>, HostBytes)>> {
+    let Some(claim) = Moving::claim(call, side)? else { return Ok(None) };
+    if side.buffer.next_point(side.access)?.is_some() {
+        return Ok(None);
+    }
+    match bytes_now(side.buffer)? {
+        Poll::Ready(bytes) => Ok(Some((claim, bytes))),
+        Poll::Pending => Ok(None),
+    }
 }
 
 /// Returns a buffer's bytes if they are mapped, or need no map. The caller has its claim.
@@ -149,7 +159,7 @@ fn bytes_now(buffer: &Buffer) -> Outcome<Poll<HostBytes>> {
 }
 
 /// The claim of a side whose bytes move at once, released on drop.
-struct Moving<'a>(Side<'a>);
+pub(crate) struct Moving<'a>(Side<'a>);
 
 impl<'a> Moving<'a> {
     /// Takes it; none if it has to be waited for.
@@ -157,7 +167,7 @@ impl<'a> Moving<'a> {
         let at = &side.buffer.at;
         match at.ask(side.ask(), side.pass()) {
             Answer::Granted => Ok(Some(Self(side))),
-            Answer::Waits => Ok(None),
+            Answer::Waits if HAS_THREADS => Ok(None),
             answer => wait::judge_claim(call, at, answer).map(|_| None),
         }
     }

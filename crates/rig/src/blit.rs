@@ -13,8 +13,7 @@ use crate::error::{Failed, Outcome, Result, check_range};
 use crate::files::{fill_file, read_file, write_file};
 use crate::hand::{Job, Touch, hand_over};
 use crate::life;
-use crate::piece::{End, part_of};
-use crate::share::shared;
+use crate::piece::{End, part_of, staged};
 use crate::wait;
 
 /// Copies between a buffer, from `offset` on, and host bytes, which stay until this is over or
@@ -46,7 +45,7 @@ async fn blit_at(buffer: &Buffer, offset: u64, bytes: HostBytes, access: Access)
     let part = buffer.view(offset, bytes.len_bytes())?;
     let is_file = buffer.at.is_file();
     if !is_file && !buffer.at.is_addressed() {
-        return Ok(shared(&part, &End::Bytes(bytes), access).await?);
+        return Ok(staged(&part, &End::Bytes(bytes), access).await?);
     }
     let _held = claim_host(call, &[Claimed { buffer: &part, access }]).await?;
     match access {

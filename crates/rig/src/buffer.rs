@@ -237,7 +237,12 @@ impl Buffer {
         entry::check("view")?;
         check_range("view", offset, len, self.len)?;
         self.check_live("view")?;
-        Ok(Self { offset: self.offset + offset, len, ..self.clone() })
+        Ok(self.part(offset, len))
+    }
+
+    /// Returns a buffer over a range within this one.
+    pub(crate) fn part(&self, offset: u64, len: u64) -> Self {
+        Self { offset: self.offset + offset, len, ..self.clone() }
     }
 
     /// Ends all buffers of the allocation now, on a lost device too; its memory goes the way of

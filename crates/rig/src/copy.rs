@@ -14,10 +14,10 @@ use crate::entry;
 use crate::error::{Failed, Misuse, Outcome, Result};
 use crate::files::{read_file, write_file};
 use crate::life;
-use crate::piece::{End, device_copy, file_to_file, note, staged_through};
+use crate::piece::{End, device_copy, file_to_file, note, staged, staged_through};
 use crate::profile::{self, What};
 use crate::route::{Peer, Peers, Place, Route, Side, route};
-use crate::share::shared;
+use crate::staging::MAPS_HOST;
 use crate::sync::await_native;
 use crate::timeline::{DeviceId, track};
 use crate::wait;
@@ -95,26 +95,30 @@ pub(crate) async fn copy_on(src: &Buffer, dst: &Buffer) -> Result<()> {
 }
 
 async fn run(route: Route, src: &Buffer, dst: &Buffer) -> Outcome<()> {
-    match route {
+    let (buffer, end, access) = match route {
         _ if src.at.is_file() && dst.at.is_file() => {
-            await_native!(file_to_file(src, dst))
+            return await_native!(file_to_file(src, dst));
         }
         Route::HostCopy | Route::FileRead | Route::FileWrite | Route::FileToFile => {
-            by_host(src, dst).await
+            return by_host(src, dst).await;
         }
-        Route::Direct { by } => direct(by, src, dst).await,
+        Route::Direct { by } => return direct(by, src, dst).await,
         Route::StagedIn { .. } | Route::FileToDevice { .. } => {
-            shared(dst, &End::Buffer(src), Access::Write).await
+            (dst, End::Buffer(src), Access::Write)
         }
         Route::StagedOut { .. } | Route::DeviceToFile { .. } => {
             check_claim("copy", Claimed { buffer: dst, access: Access::Write })?;
-            shared(src, &End::Buffer(dst), Access::Read).await
+            (src, End::Buffer(dst), Access::Read)
         }
-        Route::StagedThrough { .. } => staged_through(src, dst).await,
+        Route::StagedThrough { .. } if MAPS_HOST => {
+            return await_native!(staged_through(src, dst));
+        }
+        Route::StagedThrough { .. } => (src, End::Device(dst), Access::Read),
         Route::WantsPeer { by } | Route::Unsupported { device: by } => {
-            Err(Failed::unsupported(&track(by).name(), "this device runs no copies"))
+            return Err(Failed::unsupported(&track(by).name(), "this device runs no copies"));
         }
-    }
+    };
+    staged(buffer, &end, access).await
 }
 
 /// Chooses the route, asking for a peer mapping where a row hangs on it; the mapping is kept while

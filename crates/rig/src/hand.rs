@@ -106,8 +106,8 @@ pub(crate) async fn hand_over<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> O
                     owner.turn.take(),
                     owner.turn.try_take().expect("of one thread, no turn is left")
                 );
-                match offered(owner, job, queued, turn)? {
-                    Step::Done(point) => return end(owner, job, queued, point, begun),
+                match offered(owner, job, queued, turn, begun)? {
+                    Step::Done(point) => return Ok(point),
                     Step::Conflict(touch) => {
                         let (allocation, ask, pass) = (touch.at(), touch.ask(), Pass::No);
                         await_native!(wait::Released { allocation, ask, pass });
@@ -126,23 +126,6 @@ pub(crate) async fn hand_over<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> O
     }
 }
 
-/// Offers work whose points the queue waits for.
-fn offered<'a, T: Use>(
-    owner: &'a Arc<Owner>,
-    job: &Job<'a, T>,
-    queued: &[Point],
-    turn: Taken<'_>,
-) -> Outcome<Step<'a, T>> {
-    if !QUEUES_WAIT {
-        return in_turn(owner, job, &[], &[], turn);
-    }
-    match Producers::of(queued) {
-        Some(producers) => in_turn(owner, job, queued, &producers.named(), turn),
-        // Lost meanwhile, a producer's point is no longer what was gathered.
-        None => Ok(Step::Grew),
-    }
-}
-
 /// Hands work over if that waits for nothing; answers none, and did nothing, if it may. It waits
 /// for no other device's work, so it may where that has used the memory.
 pub(crate) fn hand_over_now<T: Use>(
@@ -152,10 +135,30 @@ pub(crate) fn hand_over_now<T: Use>(
     let begun = profile::begin();
     check_wrapped(owner, job)?;
     let Some(turn) = owner.turn.try_take() else { return Ok(None) };
-    match in_turn(owner, job, &[], &[], turn)? {
-        Step::Done(point) => end(owner, job, &[], point, begun).map(Some),
+    match offered(owner, job, &[], turn, begun)? {
+        Step::Done(point) => Ok(Some(point)),
         _ => Ok(None),
     }
+}
+
+/// Offers work whose points the queue waits for, and does what follows.
+fn offered<'a, T: Use>(
+    owner: &'a Arc<Owner>,
+    job: &Job<'a, T>,
+    queued: &[Point],
+    turn: Taken<'_>,
+    begun: Option<u64>,
+) -> Outcome<Step<'a, T>> {
+    let step = match Producers::of(queued) {
+        _ if !QUEUES_WAIT => in_turn(owner, job, &[], &[], turn)?,
+        Some(producers) => in_turn(owner, job, queued, &producers.named(), turn)?,
+        // Lost meanwhile, a producer's point is no longer what was gathered.
+        None => Step::Grew,
+    };
+    if let Step::Done(point) = step {
+        end(owner, job, queued, point, begun)?;
+    }
+    Ok(step)
 }
 
 /// Refuses work that memory which the program brought cannot serve (S4.4).
@@ -228,7 +231,7 @@ fn end<T>(
     queued: &[Point],
     point: Point,
     begun: Option<u64>,
-) -> Outcome<Point> {
+) -> Outcome<()> {
     // ORDERING: the value stands before the look of `arm`, for the tick's second look.
     fence(Ordering::SeqCst);
     tick::arm(owner);
@@ -239,7 +242,7 @@ fn end<T>(
     if begun.is_some() && profile::active() {
         note(owner, job, point, begun);
     }
-    Ok(point)
+    Ok(())
 }
 
 /// Offers the work as the next value, and assigns it. The caller has the turn, the claims and a

@@ -40,7 +40,7 @@ pub struct Opener {
 }
 
 /// What makes a driver.
-type Opening = BoxFuture<Opened>;
+type Opening = BoxFuture<'static, Opened>;
 /// A driver, or why there is none.
 type Opened = std::result::Result<Arc<dyn Driver>, Fault>;
 

@@ -1,37 +1,44 @@
 //! Copies in pieces through staging (S7.3 to S7.8): host and device on different halves.
 //!
-//! A half is held for one piece; a loss before a leg is reached keeps all bytes of that piece from
-//! the host. Claims are held only while bytes move. Any thread may copy.
+//! A half is held for one piece, or what shares it; a loss before a leg is reached keeps all bytes
+//! of that piece from the host. Claims are held only while bytes move. A part of a half is the
+//! host's only while it looks: whoever had to wait looks again, since another's work may have ended
+//! the map. Any thread may copy.
 
-use crate::access::{Claim, Side as Claimed, Sides, claim_host, own_bytes, part_bytes, poll_map};
+use crate::access::{
+    Claim, Moving, Side as Claimed, Sides, claim_host, claim_now, own_bytes, part_bytes, poll_map,
+};
 use crate::allocation::Ref;
 use crate::allocation::owner::Owner;
 use crate::buffer::Buffer;
 use crate::bytes::HostBytes;
-use crate::driver::{Access, Native, Op, Part, Span, Work};
+use crate::driver::{self, Access, Native, Op, Span, Work};
 use crate::error::{Failed, Outcome};
 use crate::files::{read_file, write_file};
-use crate::hand::{Job, Touch, hand_over, merge};
+use crate::hand::{Job, Touch, hand_over, hand_over_now, merge};
 use crate::open::host_owner;
 use crate::profile::{self, Event, What};
-use crate::staging::{self, Half, Lane};
-use crate::sync::await_native;
+use crate::share::{self, Part};
+use crate::staging::{self, Lane};
+use crate::sync::BoxFuture;
 use crate::timeline::{DeviceId, Point};
 use crate::wait;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 
 /// Where the host takes pieces from, or puts them.
 pub(crate) enum End<'a> {
     Buffer(&'a Buffer),
     /// Bytes of the caller, which need no claim.
     Bytes(HostBytes),
+    /// Memory of another device, which the host reaches through halves of that one (S7.7). Pieces
+    /// only go there.
+    Device(&'a Buffer),
 }
 
 impl End<'_> {
     /// Returns the bytes of a piece under their claim, which for a file is all there is.
-    pub(crate) async fn piece(
+    async fn piece(
         &self,
         offset: u64,
         len: u64,
@@ -39,15 +46,28 @@ impl End<'_> {
     ) -> Outcome<(Option<Sides<Claim>>, HostBytes)> {
         match self {
             Self::Bytes(bytes) => Ok((None, bytes.range(offset, len))),
-            Self::Buffer(buffer) => {
+            Self::Buffer(buffer) | Self::Device(buffer) => {
                 let held = claim_host("copy", &[Claimed { buffer, access }]).await?;
                 Ok((Some(held), part_bytes(buffer, offset, len)?))
             }
         }
     }
 
+    /// Returns the bytes of a piece to be read, unless that waits, or it is of a file.
+    fn piece_now(&self, offset: u64, len: u64) -> Outcome<Option<(Option<Moving<'_>>, HostBytes)>> {
+        let bytes = match self {
+            _ if self.file().is_some() => None,
+            Self::Bytes(bytes) => Some((None, *bytes)),
+            Self::Buffer(buffer) | Self::Device(buffer) => {
+                let found = claim_now("copy", Claimed { buffer, access: Access::Read })?;
+                found.map(|(held, bytes)| (Some(held), bytes))
+            }
+        };
+        Ok(bytes.map(|(held, bytes)| (held, bytes.range(offset, len))))
+    }
+
     /// Returns the file that it is, if it is one.
-    pub(crate) fn file(&self) -> Option<&Buffer> {
+    fn file(&self) -> Option<&Buffer> {
         match self {
             Self::Buffer(buffer) if buffer.at.is_file() => Some(buffer),
             _ => None,
@@ -55,120 +75,126 @@ impl End<'_> {
     }
 }
 
-/// Takes the lane's next half once `by`, which fills it, may: the host, or the device itself. The
-/// host waits for what others left on it, so that no other device's loss reaches this copy: a half
-/// that meets one is replaced (S7.9).
-pub(crate) async fn take_half(device: &Arc<Owner>, lane: &mut Lane, by: DeviceId) -> Outcome<Half> {
-    // What the device fills is read by the host.
-    let host = if by == DeviceId::HOST { Access::Write } else { Access::Read };
+/// A piece that a device moves.
+struct Leg {
+    /// Its part of a half: outwards, and where others may join it.
+    part: Option<Part>,
+    /// Where it lies in the buffer.
+    offset: u64,
+    point: Point,
+}
+
+/// Moves all bytes of a buffer that the host does not address, piece by piece: out of it to the end
+/// for a read, else in from there. The host moves one piece while the device moves others. A driver
+/// that takes host bytes as they are gets them without a half.
+pub(crate) async fn staged(buffer: &Buffer, end: &End<'_>, access: Access) -> Outcome<()> {
+    let device = &buffer.at.owner;
+    let is_in = access == Access::Write;
+    let (by, running_max) = if is_in { (DeviceId::HOST, IN_MAX) } else { (device.id, OUT_MAX) };
+    let is_alone = end.file().is_some() || matches!(end, End::Device(_));
+    let (mut lane, mut offset, mut running) = (Lane::default(), 0, Vec::new());
+    lane.joins = !is_alone && share::joins(device, buffer.len());
     loop {
-        let half = staging::take(device, lane, host).await?;
-        match wait::follow_by(&half.at.stamps, Access::Write, by).await {
-            Err(failed) if failed.is_lost() && half.is_spoiled() => {}
-            ready => return ready.map(|()| half),
-        }
-    }
-}
-
-/// Where a piece is in a half.
-#[derive(Clone, Copy)]
-pub(crate) struct Piece<'a> {
-    pub(crate) half: &'a Half,
-    pub(crate) offset: u64,
-    pub(crate) len: u64,
-}
-
-impl<'a> Piece<'a> {
-    /// Returns the first bytes of a half.
-    fn first(half: &'a Half, len: u64) -> Self {
-        Self { half, offset: 0, len }
-    }
-
-    /// Returns the bytes as the half's device sees them.
-    pub(crate) fn span(&self, access: Access) -> Span {
-        Span { offset: self.offset, ..self.half.span(self.len, access) }
-    }
-
-    /// The host moves the bytes to or from an end: in for a write of the half. It has a map of the
-    /// half while it looks alone, so whoever had to wait looks again.
-    pub(crate) async fn host_moves(
-        self,
-        end: &End<'_>,
-        offset: u64,
-        access: Access,
-    ) -> Outcome<()> {
-        let started = profile::begin();
-        loop {
-            let (held, own) = end.piece(offset, self.len, other(access)).await?;
-            if let Poll::Ready(half) = self.mapped(access)? {
-                match (end.file(), access) {
-                    (Some(file), Access::Read) => {
-                        half.with(|half| write_file(file, offset, half))?
-                    }
-                    (Some(file), Access::Write) => {
-                        half.with_mut(|half| read_file(file, offset, half))?;
-                    }
-                    (None, Access::Read) => half.copy_to(own),
-                    (None, Access::Write) => own.copy_near_to(half),
-                }
-                break;
-            }
-            drop(held);
-            own_bytes(&self.half.at, access).await?;
-        }
-        note(started, What::HostMove, DeviceId::HOST, self.len);
-        Ok(())
-    }
-
-    /// Returns the bytes if they are mapped, which wakes nobody; they are the caller's until it
-    /// waits.
-    fn mapped(&self, access: Access) -> Outcome<Poll<HostBytes>> {
-        let half = &self.half.at;
-        let all = half.bytes.map_or_else(|| poll_map(half, access), |all| Ok(Poll::Ready(all)));
-        Ok(all?.map(|all| all.range(self.offset, self.len)))
-    }
-}
-
-/// What the other side of a move is for.
-pub(crate) fn other(access: Access) -> Access {
-    if access == Access::Read { Access::Write } else { Access::Read }
-}
-
-/// The host moves each piece into a half, the device on from there; the last leg is waited for.
-/// A driver that takes host bytes as they are gets them without a half.
-pub(crate) async fn staged_in(src: &End<'_>, dst: &Buffer) -> Outcome<()> {
-    let device = &dst.at.owner;
-    let mut lane = Lane::default();
-    let (mut offset, mut running) = (0, [None::<Point>; RUNNING]);
-    loop {
-        let is_over = offset >= dst.len();
-        if let Some(point) = running[if is_over { RUNNING - 1 } else { 0 }] {
-            wait::finish(device, point.value(), "copy").await?;
-        }
-        if is_over {
-            return Ok(());
-        }
-        running.rotate_left(1);
-        if is_taken(src, dst) {
-            let len = write_len(src, dst, offset);
-            let leg = pin!(leg_written(src, dst, offset, len));
-            if let Poll::Ready(point) = leg.poll(&mut Context::from_waker(Waker::noop())) {
-                running[RUNNING - 1] = Some(point?);
+        if offset < buffer.len() && running.len() < running_max {
+            if is_in && let Some((point, len)) = written(end, buffer, offset)? {
+                running.push(Leg { part: None, offset, point });
                 offset += len;
                 continue;
             }
+            let part = share::take(device, &mut lane, by, buffer.len() - offset).await?;
+            if is_in {
+                host_moves(&part, end, offset, Access::Write).await?;
+            }
+            let half = (part.at(), part.span(other(access)));
+            let own = (&buffer.at, part_of(buffer, offset, part.len, access));
+            let (from, to) = if is_in { (half, own) } else { (own, half) };
+            let point = leg(device, from, to).await?;
+            let len = part.len;
+            let part = (lane.joins || !is_in).then_some(part);
+            running.push(Leg { part, offset, point });
+            offset += len;
+        } else if !running.is_empty() {
+            let leg = running.remove(0);
+            wait::finish(device, leg.point.value(), "copy").await?;
+            let Some(part) = leg.part else { continue };
+            part.close();
+            match end {
+                _ if is_in => {}
+                End::Device(other) => pass_on(&part, other, leg.offset).await?,
+                _ => host_moves(&part, end, leg.offset, Access::Read).await?,
+            }
+        } else {
+            return Ok(());
         }
-        let half = take_half(device, &mut lane, DeviceId::HOST).await?;
-        let len = (dst.len() - offset).min(half.len()).min(staging::piece_bytes(device));
-        Piece::first(&half, len).host_moves(src, offset, Access::Write).await?;
-        running[RUNNING - 1] = Some(leg_in(device, &half, dst, offset, len).await?);
-        offset += len;
     }
 }
 
-/// Whether the driver takes the host's bytes as they are.
-pub(crate) fn is_taken(src: &End<'_>, dst: &Buffer) -> bool {
-    dst.at.owner.facts.write_bytes > 0 && src.file().is_none()
+/// The host moves a piece's bytes to or from an end: in for a write of the half.
+async fn host_moves(part: &Part, end: &End<'_>, offset: u64, access: Access) -> Outcome<()> {
+    let started = profile::begin();
+    loop {
+        let (held, own) = end.piece(offset, part.len, other(access)).await?;
+        if let Poll::Ready(half) = mapped(part, access)? {
+            match (end.file(), access) {
+                (Some(file), Access::Read) => half.with(|half| write_file(file, offset, half))?,
+                (Some(file), Access::Write) => {
+                    half.with_mut(|half| read_file(file, offset, half))?;
+                }
+                (None, Access::Read) => half.copy_to(own),
+                (None, Access::Write) => own.copy_near_to(half),
+            }
+            break;
+        }
+        drop(held);
+        own_bytes(part.at(), access).await?;
+    }
+    note(started, What::HostMove, DeviceId::HOST, part.len);
+    Ok(())
+}
+
+/// Returns a part's bytes if they are mapped, which wakes nobody; they are the caller's until it
+/// waits.
+fn mapped(part: &Part, access: Access) -> Outcome<Poll<HostBytes>> {
+    let at = part.at();
+    let all = at.bytes.map_or_else(|| poll_map(at, access), |all| Ok(Poll::Ready(all)));
+    Ok(all?.map(|all| part.of(all)))
+}
+
+/// The host moves a piece on to another device, from a half that is nobody else's.
+async fn pass_on(part: &Part, dst: &Buffer, offset: u64) -> Outcome<()> {
+    let end = End::Bytes(part.of(own_bytes(part.at(), Access::Read).await?));
+    boxed(&dst.part(offset, part.len), &end).await
+}
+
+/// Moves bytes in like [`staged`], of which this is part.
+#[inline] // Else the package has all that it calls twice: here, and in the program that calls.
+fn boxed<'a>(buffer: &'a Buffer, end: &'a End<'_>) -> BoxFuture<'a, Outcome<()>> {
+    Box::pin(staged(buffer, end, Access::Write))
+}
+
+/// What the other side of a move is for.
+fn other(access: Access) -> Access {
+    if access == Access::Read { Access::Write } else { Access::Read }
+}
+
+/// Hands a piece of host bytes over as it is, if the driver takes it and nothing has to be waited
+/// for; answers its point and length.
+fn written(src: &End<'_>, dst: &Buffer, offset: u64) -> Outcome<Option<(Point, u64)>> {
+    let device = &dst.at.owner;
+    let Some(queue) = device.copy_queue.filter(|_| device.facts.write_bytes > 0) else {
+        return Ok(None);
+    };
+    let started = profile::begin();
+    let len = write_len(src, dst, offset);
+    let Some((_held, from)) = src.piece_now(offset, len)? else { return Ok(None) };
+    let op = Op::Native(Native(Arc::new(from)));
+    let parts = [driver::Part { queue, after: Vec::new(), op }];
+    let spans = [part_of(dst, offset, len, Access::Write)];
+    let work = Work { prepared: None, parts: &parts, spans: &spans };
+    let touches = [Touch { at: &dst.at, access: Access::Write }];
+    let point = hand_over_now(device, &Job::of("copy", work, &touches))?;
+    note(started, What::Leg, device.id, len);
+    Ok(point.map(|point| (point, len)))
 }
 
 /// Returns the bytes of the next piece that a driver takes as it is.
@@ -183,99 +209,35 @@ fn write_len(src: &End<'_>, dst: &Buffer, offset: u64) -> u64 {
     len_max.min(dst.len() - offset)
 }
 
-/// Hands a piece of host bytes over as it is. Dropped while it waits, it did nothing.
-async fn leg_written(src: &End<'_>, dst: &Buffer, offset: u64, len: u64) -> Outcome<Point> {
-    let started = profile::begin();
-    let (_held, from) = src.piece(offset, len, Access::Read).await?;
-    let op = Op::Native(Native(Arc::new(from)));
-    let spans = [part_of(dst, offset, len, Access::Write)];
-    let touches = [Touch { at: &dst.at, access: Access::Write }];
-    let point = handed(&dst.at.owner, op, &spans, &touches).await?;
-    note(started, What::Leg, dst.at.owner.id, len);
-    Ok(point)
-}
-
-/// The device moves a piece from a half into a buffer.
-fn leg_in<'a>(
-    device: &'a Arc<Owner>,
-    half: &'a Half,
-    dst: &'a Buffer,
-    offset: u64,
-    len: u64,
-) -> impl Future<Output = Outcome<Point>> {
-    let from = half.span(len, Access::Read);
-    leg(device, (&half.at, from), (&dst.at, part_of(dst, offset, len, Access::Write)))
-}
-
 /// Returns part of a buffer as its memory's own device names it.
 pub(crate) fn part_of(buffer: &Buffer, offset: u64, len: u64, access: Access) -> Span {
     let offset = buffer.offset() + offset;
     Span { region: buffer.at.region, offset, len, access, is_last: false }
 }
 
-/// A leg outwards that is handed over: its half, where its piece lies, and its point.
-struct Leg {
-    half: Half,
-    offset: u64,
-    len: u64,
-    point: Point,
-}
-
-/// The device moves each piece into a half, the host on from there; the next leg runs meanwhile.
-pub(crate) async fn staged_out(src: &Buffer, dst: &End<'_>) -> Outcome<()> {
-    let device = &src.at.owner;
-    let mut lane = Lane::default();
-    let mut offset = 0;
-    let mut running: Option<Leg> = None;
-    while offset < src.len() || running.is_some() {
-        let next = if offset < src.len() {
-            let leg = leg_out(device, src, &mut lane, offset, u64::MAX).await?;
-            offset += leg.len;
-            Some(leg)
-        } else {
-            None
-        };
-        if let Some(leg) = std::mem::replace(&mut running, next) {
-            wait::finish(device, leg.point.value(), "copy").await?;
-            Piece::first(&leg.half, leg.len).host_moves(dst, leg.offset, Access::Read).await?;
-        }
-    }
-    Ok(())
-}
-
-async fn leg_out(
-    device: &Arc<Owner>,
-    src: &Buffer,
-    lane: &mut Lane,
-    offset: u64,
-    len_max: u64,
-) -> Outcome<Leg> {
-    let half = take_half(device, lane, device.id).await?;
-    let len_max = len_max.min(half.len()).min(staging::piece_bytes(device));
-    let len = len_max.min(src.len() - offset);
-    let from = part_of(src, offset, len, Access::Read);
-    let to = half.span(len, Access::Write);
-    let point = leg(device, (&src.at, from), (&half.at, to)).await?;
-    Ok(Leg { half, offset, len, point })
-}
-
-/// One device moves each piece into a half, another on from there; the last leg is waited for.
+/// One device moves each piece into a half that another maps too, which moves it on from there; the
+/// last leg is waited for.
 pub(crate) async fn staged_through(src: &Buffer, dst: &Buffer) -> Outcome<()> {
     let (from, to) = (&src.at.owner, &dst.at.owner);
-    let (mut out, mut inward) = (Lane::default(), Lane::default());
-    let (mut offset, mut last) = (0, None);
+    let (mut lane, mut offset, mut last) = (Lane::default(), 0, None);
     while offset < src.len() {
-        let leg = leg_out(from, src, &mut out, offset, staging::piece_bytes(to)).await?;
-        let point = match leg.half.span_on(to, leg.len, Access::Read)? {
+        let len = (src.len() - offset).min(staging::piece_bytes(to));
+        let part = share::take(from, &mut lane, from.id, len).await?;
+        let own = (&src.at, part_of(src, offset, part.len, Access::Read));
+        let point = leg(from, own, (part.at(), part.span(Access::Write))).await?;
+        last = match part.half().span_on(to, part.len, Access::Read)? {
             Some((span, _map)) => {
-                let target = part_of(dst, leg.offset, leg.len, Access::Write);
-                await_native!(self::leg(to, (&leg.half.at, span), (&dst.at, target)))?
+                let target = part_of(dst, offset, part.len, Access::Write);
+                Some(leg(to, (part.at(), span), (&dst.at, target)).await?)
             }
             // Between halves of two kinds the host moves the piece (S7.7).
-            None => between_halves(from, to, &leg, dst, &mut inward).await?,
+            None => {
+                wait::finish(from, point.value(), "copy").await?;
+                pass_on(&part, dst, offset).await?;
+                None
+            }
         };
-        offset += leg.len;
-        last = Some(point);
+        offset += part.len;
     }
     match last {
         Some(point) => wait::finish(to, point.value(), "copy").await,
@@ -283,49 +245,21 @@ pub(crate) async fn staged_through(src: &Buffer, dst: &Buffer) -> Outcome<()> {
     }
 }
 
-/// The host moves a piece from the half of one device to those of another.
-async fn between_halves(
-    from: &Arc<Owner>,
-    to: &Arc<Owner>,
-    leg: &Leg,
-    dst: &Buffer,
-    lane: &mut Lane,
-) -> Outcome<Point> {
-    wait::finish(from, leg.point.value(), "copy").await?;
-    let (mut done, mut last) = (0, leg.point);
-    while done < leg.len {
-        let half = take_half(to, lane, DeviceId::HOST).await?;
-        let len = (leg.len - done).min(half.len());
-        let from = End::Bytes(own_bytes(&leg.half.at, Access::Read).await?);
-        Piece::first(&half, len).host_moves(&from, done, Access::Write).await?;
-        last = leg_in(to, &half, dst, leg.offset + done, len).await?;
-        done += len;
-    }
-    Ok(last)
-}
-
 /// The host reads each piece into a half, and writes it from there.
 pub(crate) async fn file_to_file(src: &Buffer, dst: &Buffer) -> Outcome<()> {
     let host = host_owner();
-    let mut lane = Lane::default();
-    let mut offset = 0;
+    let (mut lane, mut offset) = (Lane::default(), 0);
     while offset < src.len() {
-        let half = take_half(host, &mut lane, DeviceId::HOST).await?;
-        let piece_len = (src.len() - offset).min(half.len());
-        let piece = Piece::first(&half, piece_len);
-        piece.host_moves(&End::Buffer(src), offset, Access::Write).await?;
-        piece.host_moves(&End::Buffer(dst), offset, Access::Read).await?;
-        offset += piece_len;
+        let part = share::take(host, &mut lane, DeviceId::HOST, src.len() - offset).await?;
+        host_moves(&part, &End::Buffer(src), offset, Access::Write).await?;
+        host_moves(&part, &End::Buffer(dst), offset, Access::Read).await?;
+        offset += part.len;
     }
     Ok(())
 }
 
 /// A device moves one piece of a copy.
-pub(crate) async fn leg(
-    device: &Arc<Owner>,
-    from: (&Ref, Span),
-    to: (&Ref, Span),
-) -> Outcome<Point> {
+async fn leg(device: &Arc<Owner>, from: (&Ref, Span), to: (&Ref, Span)) -> Outcome<Point> {
     let started = profile::begin();
     let point = device_copy(device, from, to).await?;
     note(started, What::Leg, device.id, from.1.len);
@@ -338,25 +272,14 @@ pub(crate) async fn device_copy(
     (src, from): (&Ref, Span),
     (dst, to): (&Ref, Span),
 ) -> Outcome<Point> {
-    let touches = [Touch { at: src, access: from.access }, Touch { at: dst, access: to.access }];
-    handed(device, Op::Copy { src: 0, dst: 1 }, &[from, to], &touches).await
-}
-
-/// Hands one part over to a device's copy queue.
-async fn handed(
-    device: &Arc<Owner>,
-    op: Op,
-    spans: &[Span],
-    touches: &[Touch<'_>],
-) -> Outcome<Point> {
     let Some(queue) = device.copy_queue else {
         return Err(Failed::unsupported(&device.name, "this device runs no copies"));
     };
-    let parts = [Part { queue, after: Vec::new(), op }];
-    let work = Work { prepared: None, parts: &parts, spans };
-    let touches = merge(touches.iter().copied());
-    let job = Job::of("copy", work, &touches);
-    hand_over(device, &job).await
+    let parts = [driver::Part { queue, after: Vec::new(), op: Op::Copy { src: 0, dst: 1 } }];
+    let work = Work { prepared: None, parts: &parts, spans: &[from, to] };
+    let touches = [Touch { at: src, access: from.access }, Touch { at: dst, access: to.access }];
+    let touches = merge(touches);
+    hand_over(device, &Job::of("copy", work, &touches)).await
 }
 
 /// Tells a profile of a move of bytes.
@@ -364,7 +287,9 @@ pub(crate) fn note(begun: Option<u64>, what: What, device: DeviceId, bytes: u64)
     profile::end(begun, what, device, |event| Event { bytes, ..event });
 }
 
-/// How many pieces a device has that are not done, at most. One piece of all bytes was 2 to 7 times
-/// slower from 16 to 256 MiB, in Node and Chromium, where the engine had no memory at hand
+/// How many pieces a device has inwards that are not done, at most. One piece of all bytes was 2 to
+/// 7 times slower from 16 to 256 MiB, in Node and Chromium, where the engine had no memory at hand
 /// (benchmark of 2026-11-30).
-const RUNNING: usize = 4;
+const IN_MAX: usize = 4;
+/// The same outwards, where each has a half of the slot.
+const OUT_MAX: usize = 2;

@@ -1,49 +1,30 @@
-//! Halves that small copies share, on devices for which no thread may block (S7.6).
+//! Parts of halves: what a piece of a copy passes through (S7.6).
 //!
+//! A piece has a half of its own, but for small copies on devices for which no thread may block.
 //! There one thread asks for many copies before it waits for any. The first small one takes a half;
 //! those that follow it the same way get parts of it, one behind another, with values of their own,
 //! and are mapped together. Nobody joins any more once one of them is done, so that the half goes
-//! back with the last. A part is the host's only while it looks: whoever had to wait looks again,
-//! since another's work may have ended the map. Any thread may copy; `OPEN` is a leaf lock.
+//! back with the last. Any thread may copy; `OPEN` is a leaf lock.
 
+use crate::allocation::Ref;
 use crate::allocation::owner::Owner;
-use crate::buffer::Buffer;
-use crate::driver::Access;
+use crate::bytes::HostBytes;
+use crate::driver::{Access, Span};
 use crate::error::Outcome;
 use crate::global::Global;
-use crate::piece::{End, Piece, is_taken, leg, other, part_of, staged_in, staged_out, take_half};
 use crate::staging::{self, Half, Lane};
 use crate::sync::plain::Mutex;
 use crate::timeline::DeviceId;
-use crate::wait;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::task::Poll;
 
-/// Copies to or from where the host has the bytes: out of a buffer for a read of it, like
-/// [`staged_out`], else in, like [`staged_in`]. Small copies that need halves share one.
-pub(crate) async fn shared(buffer: &Buffer, host: &End<'_>, access: Access) -> Outcome<()> {
-    let device = &buffer.at.owner;
-    let is_in = access == Access::Write;
-    let is_alone = host.file().is_some() || is_in && is_taken(host, buffer);
-    if !is_small(device, buffer.len()) || is_alone {
-        return match access {
-            Access::Read => staged_out(buffer, host).await,
-            Access::Write => staged_in(host, buffer).await,
-        };
-    }
-    let by = if is_in { DeviceId::HOST } else { device.id };
-    let part = join(device, buffer.len(), by).await?;
-    if is_in {
-        part.piece().host_moves(host, 0, Access::Write).await?;
-    }
-    part.device_moves(buffer, access).await?;
-    part.shared.close();
-    if !is_in {
-        part.piece().host_moves(host, 0, Access::Read).await?;
-    }
-    Ok(())
+/// A piece's part of a half, which goes back with the last.
+pub(crate) struct Part {
+    shared: Arc<Shared>,
+    offset: u64,
+    pub(crate) len: u64,
 }
 
 /// A half with what was given out of it.
@@ -54,6 +35,49 @@ struct Shared {
     by: DeviceId,
     /// Guards where the next part starts; past the end once nobody joins. A leaf lock.
     next: Mutex<u64>,
+}
+
+/// Whether a copy of so many bytes joins others.
+pub(crate) fn joins(device: &Owner, len: u64) -> bool {
+    len <= SMALL_BYTES && !device.facts.may_block
+}
+
+/// Takes a part for at most `len` bytes of a copy, of a half that `by` fills, the host or the
+/// device: of the lane's next half, or, where the lane joins others, of one that they have.
+pub(crate) async fn take(
+    device: &Arc<Owner>,
+    lane: &mut Lane,
+    by: DeviceId,
+    len: u64,
+) -> Outcome<Part> {
+    let joins = lane.joins;
+    let mut taken = pin!(staging::take(device, lane, by));
+    poll_fn(|cx| {
+        if joins {
+            let open = OPEN.lock().iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
+            let mut same = open.into_iter().filter(|of| of.device == device.id && of.by == by);
+            if let Some(part) = same.find_map(|shared| shared.part(len)) {
+                return Poll::Ready(Ok(part));
+            }
+        }
+        taken.as_mut().poll(cx).map_ok(|half| {
+            let next = if joins { 0 } else { CLOSED };
+            let shared = Shared { half, device: device.id, by, next: Mutex::new(next) };
+            let shared = Arc::new(shared);
+            if !joins {
+                let len = len.min(shared.half.len()).min(staging::piece_bytes(device));
+                return Part { shared, offset: 0, len };
+            }
+            let mut open = OPEN.lock();
+            open.retain(|other| other.strong_count() > 0);
+            open.push(Arc::downgrade(&shared));
+            drop(open);
+            // Whoever waits for a half of its own joins.
+            staging::wake();
+            shared.part(len).expect("a half has room for a small copy")
+        })
+    })
+    .await
 }
 
 impl Shared {
@@ -69,67 +93,39 @@ impl Shared {
         drop(next);
         Some(Part { shared: self, offset, len })
     }
-
-    fn close(&self) {
-        *self.next.lock() = u64::MAX;
-    }
-}
-
-/// One copy's part of a half that is shared.
-struct Part {
-    shared: Arc<Shared>,
-    offset: u64,
-    len: u64,
 }
 
 impl Part {
-    fn piece(&self) -> Piece<'_> {
-        Piece { half: &self.shared.half, offset: self.offset, len: self.len }
+    pub(crate) fn half(&self) -> &Half {
+        &self.shared.half
     }
 
-    /// The device moves the bytes, out of the buffer for a read of that; waits for it.
-    async fn device_moves(&self, buffer: &Buffer, access: Access) -> Outcome<()> {
-        let device = &buffer.at.owner;
-        let own = (&buffer.at, part_of(buffer, 0, self.len, access));
-        let part = (&self.shared.half.at, self.piece().span(other(access)));
-        let (from, to) = if access == Access::Read { (own, part) } else { (part, own) };
-        let point = leg(device, from, to).await?;
-        wait::finish(device, point.value(), "copy").await
+    /// Returns the half's memory.
+    pub(crate) fn at(&self) -> &Ref {
+        &self.half().at
     }
-}
 
-fn is_small(device: &Owner, len: u64) -> bool {
-    len <= SMALL_BYTES && !device.facts.may_block
-}
+    /// Returns the part's bytes of those of the half.
+    pub(crate) fn of(&self, half: HostBytes) -> HostBytes {
+        half.range(self.offset, self.len)
+    }
 
-/// Joins those whose half has room, or takes a half for those that follow.
-async fn join(device: &Arc<Owner>, len: u64, by: DeviceId) -> Outcome<Part> {
-    let mut lane = Lane::default();
-    let mut taken = pin!(take_half(device, &mut lane, by));
-    poll_fn(|cx| {
-        let open = OPEN.lock().iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
-        let mut same = open.into_iter().filter(|of| of.device == device.id && of.by == by);
-        if let Some(part) = same.find_map(|shared| shared.part(len)) {
-            return Poll::Ready(Ok(part));
-        }
-        taken.as_mut().poll(cx).map_ok(|half| {
-            let shared = Shared { half, device: device.id, by, next: Mutex::new(0) };
-            let shared = Arc::new(shared);
-            let mut open = OPEN.lock();
-            open.retain(|other| other.strong_count() > 0);
-            open.push(Arc::downgrade(&shared));
-            drop(open);
-            // Whoever waits for a half of its own joins.
-            staging::wake();
-            shared.part(len).expect("a half has room for a small copy")
-        })
-    })
-    .await
+    /// Returns the bytes as the half's device sees them.
+    pub(crate) fn span(&self, access: Access) -> Span {
+        Span { offset: self.offset, ..self.half().span(self.len, access) }
+    }
+
+    /// Lets nobody join any more.
+    pub(crate) fn close(&self) {
+        *self.shared.next.lock() = CLOSED;
+    }
 }
 
 const SMALL_BYTES: u64 = 64 << 10;
 /// Parts are apart, so that copies of whole words touch no other.
 const ALIGN_BYTES: u64 = 16;
+/// Where no part starts.
+const CLOSED: u64 = u64::MAX;
 
 /// Guards which halves are shared; each goes with the last of its parts.
 static OPEN: Global<Mutex<Vec<Weak<Shared>>>> = Global::new(Mutex::new(Vec::new()));

@@ -4,7 +4,8 @@
 //! staging and kept; a device maps it once. A copy's pieces alternate the halves of one slot, so
 //! that host and device work on different ones. A half is held for one piece only and given back
 //! by drop on every exit; then its stamps order the next user. Devices that map no host memory
-//! have slots of their own. Any thread may take halves. `SLOTS` is a leaf lock.
+//! have slots of their own. Any thread may take halves. `SLOTS` comes ahead of a slot's lock, which is
+//! a leaf.
 
 use crate::allocation::Ref;
 use crate::allocation::mapping::MapRef;
@@ -21,13 +22,13 @@ use crate::life;
 use crate::open::host_owner;
 use crate::reclaim;
 use crate::sync::plain::Mutex;
-use crate::sync::{Wakers, now_ns};
+use crate::sync::{HAS_THREADS, Wakers, now_ns};
 use crate::tick;
 use crate::timeline::{DeviceId, Fate};
 use crate::wait;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 /// A half in a copy's hands.
 pub(crate) struct Half {
@@ -36,13 +37,6 @@ pub(crate) struct Half {
     pub(crate) at: Ref,
     /// Keeps the device's mapping of a host half.
     map: Option<MapRef>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Place {
-    set: Key,
-    slot: usize,
-    half: usize,
 }
 
 /// Which halves a device's copies use: those of the host, by size, or its own.
@@ -57,7 +51,14 @@ pub(crate) enum Key {
 /// The two slots of one key.
 struct Set {
     key: Key,
-    slots: [[Seat; 2]; 2],
+    slots: [Arc<Slot>; 2],
+}
+
+/// Two halves, which one call's pieces alternate.
+#[derive(Default)]
+struct Slot {
+    /// Guards the halves. A leaf lock but for `SLOTS`, under which it is taken.
+    seats: Mutex<[Seat; 2]>,
 }
 
 #[derive(Default)]
@@ -71,9 +72,11 @@ struct Seat {
 /// The slot that one call's pieces alternate in.
 #[derive(Default)]
 pub(crate) struct Lane {
+    /// Whether its pieces join those of other calls.
+    pub(crate) joins: bool,
     /// The halves it takes: those of its device's key, until that does not map one.
     key: Option<Key>,
-    slot: Option<usize>,
+    slot: Option<Arc<Slot>>,
     next: usize,
     /// Whether no half was free for so long that the call takes transient ones.
     starved: bool,
@@ -101,83 +104,82 @@ impl Device {
     pub fn half_stamps(&self, slot: usize, half: usize) -> Option<Stamps> {
         let sets = SLOTS.lock();
         let set = sets.iter().find(|set| set.key == key_of(&self.owner))?;
-        let at = set.slots.get(slot)?.get(half)?.at.as_ref()?;
-        Some(stamps_now(&at.stamps))
+        let seats = set.slots.get(slot)?.seats.lock();
+        Some(stamps_now(&seats.get(half)?.at.as_ref()?.stamps))
     }
 }
 
-/// Takes the lane's next half, whose device is `device`; waits for one at most 200 ms, and where no
-/// thread may block only without room, then makes a transient one of at most 1 MiB, so that a
-/// future nobody polls starves no copy (S7.8). A device that does not map a host half copies
-/// through its own, made ready for what the host does with it.
-pub(crate) async fn take(device: &Arc<Owner>, lane: &mut Lane, host: Access) -> Outcome<Half> {
-    let mut key = *lane.key.get_or_insert(key_of(device));
-    let half = loop {
-        if let Some(half) = take_of(device, lane, key).await? {
-            break half;
-        }
-        // Found at the second time: a device's own half needs no mapping.
-        key = Key::Own(device.id, half_bytes(key));
-        *lane = Lane { key: Some(key), ..Lane::default() };
-    };
-    if !half.at.owner.is_host() {
-        reclaim::ready_half(&half.at, host).await?;
-    }
-    Ok(half)
-}
-
-/// Takes a half of a key, and makes sure that it has memory that the device reaches; none if the
-/// device does not map it.
-async fn take_of(device: &Arc<Owner>, lane: &mut Lane, key: Key) -> Outcome<Option<Half>> {
-    life::check_lost(device)?;
-    let asked_ns = now_ns();
-    let place = poll_fn(|cx| {
-        if let Some(place) = try_seat(key, lane) {
-            return Poll::Ready(Some(place));
-        }
-        lane.starved |= now_ns() - asked_ns >= tick::WAIT.as_nanos() as u64;
-        // Where no thread may block, a leg that waits comes behind what is asked for after it.
-        if lane.starved || !device.facts.may_block && has_room() {
-            return Poll::Ready(None);
-        }
-        WAITERS.get_or_init(Wakers::new).register(cx.waker());
-        if !wait::is_blocking() {
-            tick::wake_later(cx.waker());
-        }
-        try_seat(key, lane).map_or(Poll::Pending, |place| Poll::Ready(Some(place)))
-    })
-    .await;
-    // Given back on every exit from here on.
-    let seat = place.map(Seated);
-    let (known, map) =
-        place.and_then(|place| with_seat(place, |seat| seat.of(device))).unwrap_or_default();
-    // One that a lost device left undone serves nobody any more (S7.9).
-    let usable = known.filter(|at| !is_spoiled(at));
-    let (at, map) = match usable {
-        Some(at) => (at, map),
-        None => {
-            let len_max = if seat.is_some() { u64::MAX } else { TRANSIENT_BYTES };
-            let at = make(device, key, half_bytes(key).min(len_max)).await?;
-            if let Some(place) = place {
-                with_seat(place, |seat| {
-                    seat.map.clear();
-                    seat.at = Some(at.clone());
-                });
+/// Takes the lane's next half, whose device is `device`, once `by`, which fills it, may: the host,
+/// or the device itself. Waits for one at most 200 ms, and where no thread may block only without
+/// room, then makes a transient one of at most 1 MiB, so that a future nobody polls starves no copy
+/// (S7.8). A device that does not map a host half copies through its own, made ready for what the
+/// host does with it. The host waits for what others left on it, so that no other device's loss
+/// reaches this copy: a half that meets one is replaced (S7.9).
+pub(crate) async fn take(device: &Arc<Owner>, lane: &mut Lane, by: DeviceId) -> Outcome<Half> {
+    loop {
+        life::check_lost(device)?;
+        let key = *lane.key.get_or_insert(key_of(device));
+        let asked_ns = now_ns();
+        // Given back on every exit from here on.
+        let seat = poll_fn(|cx| poll_seat(device, key, lane, asked_ns, cx)).await;
+        let (known, map) =
+            seat.as_ref().map(|seat| seat.with(|seat| seat.of(device))).unwrap_or_default();
+        // One that a lost device left undone serves nobody any more.
+        let usable = known.filter(|at| !(MAPS_HOST && is_spoiled(at)));
+        let mut half = match usable {
+            Some(at) => Half { seat, at, map },
+            None => {
+                let len_max = if seat.is_some() { u64::MAX } else { TRANSIENT_BYTES };
+                let at = make(device, key, half_bytes(key).min(len_max)).await?;
+                if let Some(seat) = &seat {
+                    seat.with(|seat| {
+                        seat.map.clear();
+                        seat.at = Some(at.clone());
+                    });
+                }
+                Half { seat, at, map: None }
             }
-            (at, None)
+        };
+        if MAPS_HOST && !half.reaches(device)? {
+            // Found at the second time: a device's own half needs no mapping.
+            let key = Some(Key::Own(device.id, half_bytes(key)));
+            *lane = Lane { key, joins: lane.joins, ..Lane::default() };
+            continue;
         }
-    };
-    let map = match (map, key) {
-        (None, Key::Host(_)) if MAPS_HOST && !device.is_host() => match map_half(device, &at)? {
-            Some(map) => Some(map),
-            None => return Ok(None),
-        },
-        (map, _) => map,
-    };
-    if let Some(place) = place.filter(|_| MAPS_HOST) {
-        with_seat(place, |seat| seat.keep_map(map.as_ref()));
+        if !half.at.owner.is_host() {
+            // What the device fills is read by the host.
+            let host = if by == DeviceId::HOST { Access::Write } else { Access::Read };
+            reclaim::ready_half(&half.at, host).await?;
+        }
+        match wait::follow_by(&half.at.stamps, Access::Write, by).await {
+            Err(failed) if MAPS_HOST && failed.is_lost() && is_spoiled(&half.at) => {}
+            ready => return ready.map(|()| half),
+        }
     }
-    Ok(Some(Half { at, seat, map }))
+}
+
+/// Takes a seat, or answers none where a transient half serves, or leaves a waker.
+fn poll_seat(
+    device: &Owner,
+    key: Key,
+    lane: &mut Lane,
+    asked_ns: u64,
+    cx: &Context<'_>,
+) -> Poll<Option<Seated>> {
+    if let Some(seat) = try_seat(key, lane) {
+        return Poll::Ready(Some(seat));
+    }
+    lane.starved |= now_ns() - asked_ns >= tick::WAIT.as_nanos() as u64;
+    // Where no thread may block, a leg that waits comes behind what is asked for after it.
+    if lane.starved || !device.facts.may_block && has_room() {
+        return Poll::Ready(None);
+    }
+    WAITERS.get_or_init(Wakers::new).register(cx.waker());
+    if !wait::is_blocking() {
+        tick::wake_later(cx.waker());
+    }
+    let seat = if HAS_THREADS { try_seat(key, lane) } else { None };
+    seat.map_or(Poll::Pending, |seat| Poll::Ready(Some(seat)))
 }
 
 /// Whether there is room for a transient half beside all staging that there is.
@@ -188,27 +190,28 @@ fn has_room() -> bool {
 }
 
 /// Takes the next seat of the lane's slot, or of a slot nobody holds a half of.
-fn try_seat(key: Key, lane: &mut Lane) -> Option<Place> {
+fn try_seat(key: Key, lane: &mut Lane) -> Option<Seated> {
+    let is_free = |slot: &Slot, half: usize| !slot.seats.lock()[half].taken;
     let mut sets = SLOTS.lock();
-    let set = match sets.iter().position(|set| set.key == key) {
-        Some(at) => &mut sets[at],
-        None => {
-            sets.push(Set { key, slots: Default::default() });
-            sets.last_mut()?
-        }
-    };
-    let free = |slot: &[Seat; 2]| slot.iter().all(|seat| !seat.taken);
-    let own = lane.slot.filter(|slot| !set.slots[*slot][lane.next].taken);
+    let own = lane.slot.clone().filter(|slot| is_free(slot, lane.next));
     let (slot, half) = match own {
         Some(slot) => (slot, lane.next),
         // The first piece starts with a slot's first half (S7.5); so does one whose slot another
         // call came into between two pieces.
-        None => (set.slots.iter().position(free)?, 0),
+        None => {
+            let at = sets.iter().position(|set| set.key == key).unwrap_or_else(|| {
+                sets.push(Set { key, slots: Default::default() });
+                sets.len() - 1
+            });
+            let free = |slot: &&Arc<Slot>| is_free(slot, 0) && is_free(slot, 1);
+            (Arc::clone(sets[at].slots.iter().find(free)?), 0)
+        }
     };
-    set.slots[slot][half].taken = true;
-    lane.slot = Some(slot);
+    slot.seats.lock()[half].taken = true;
+    drop(sets);
+    lane.slot = Some(Arc::clone(&slot));
     lane.next = 1 - half;
-    Some(Place { set: key, slot, half })
+    Some(Seated { slot, half })
 }
 
 impl Seat {
@@ -220,8 +223,7 @@ impl Seat {
     }
 
     /// Keeps a device's mapping of the half, so that it is made once.
-    fn keep_map(&mut self, map: Option<&MapRef>) {
-        let Some(map) = map else { return };
+    fn keep_map(&mut self, map: &MapRef) {
         let device = &map.mapping().device;
         // Looked at under the lock that `forget` takes: no mapping comes after it.
         if device.track.is_lost() {
@@ -234,20 +236,22 @@ impl Seat {
 }
 
 /// A seat that is taken, given back on drop.
-struct Seated(Place);
+struct Seated {
+    slot: Arc<Slot>,
+    half: usize,
+}
 
-impl Drop for Seated {
-    fn drop(&mut self) {
-        with_seat(self.0, |seat| seat.taken = false);
-        wake();
+impl Seated {
+    fn with<R>(&self, f: impl FnOnce(&mut Seat) -> R) -> R {
+        f(&mut self.slot.seats.lock()[self.half])
     }
 }
 
-/// Gives `f` a seat; none where the device that its set was of is lost.
-fn with_seat<R>(place: Place, f: impl FnOnce(&mut Seat) -> R) -> Option<R> {
-    let mut sets = SLOTS.lock();
-    let set = sets.iter_mut().find(|set| set.key == place.set)?;
-    Some(f(&mut set.slots[place.slot][place.half]))
+impl Drop for Seated {
+    fn drop(&mut self) {
+        self.with(|seat| seat.taken = false);
+        wake();
+    }
 }
 
 /// Makes everybody who waits for a half look again.
@@ -280,20 +284,29 @@ fn make(device: &Arc<Owner>, key: Key, len: u64) -> impl Future<Output = Outcome
     reclaim::create_half(owner, len)
 }
 
-fn map_half(device: &Arc<Owner>, at: &Ref) -> Outcome<Option<MapRef>> {
-    let bytes = at.bytes.expect("the host always finds the bytes of its own halves");
-    borrow::share(device, at.record(), &|driver| driver.import_host(bytes))
-}
-
 impl Half {
     /// Returns the most bytes a piece through this half may have.
     pub(crate) fn len(&self) -> u64 {
         self.at.len()
     }
 
-    /// Whether a loss of a device that used it, or owns it, has spoiled it (S7.9).
-    pub(crate) fn is_spoiled(&self) -> bool {
-        is_spoiled(&self.at)
+    /// Whether the device reaches it, by a mapping if it is the host's.
+    fn reaches(&mut self, device: &Arc<Owner>) -> Outcome<bool> {
+        if device.is_host() || !self.at.owner.is_host() || self.map.is_some() {
+            return Ok(true);
+        }
+        self.map = self.map_on(device)?;
+        Ok(self.map.is_some())
+    }
+
+    /// Maps a half of the host's for a device; none if that does not map it.
+    fn map_on(&self, device: &Arc<Owner>) -> Outcome<Option<MapRef>> {
+        let bytes = self.at.bytes.expect("the host always finds the bytes of its own halves");
+        let map = borrow::share(device, self.at.record(), &|driver| driver.import_host(bytes))?;
+        if let (Some(seat), Some(map)) = (&self.seat, &map) {
+            seat.with(|seat| seat.keep_map(map));
+        }
+        Ok(map)
     }
 
     /// Returns the first `len` bytes as the half's device sees them.
@@ -312,10 +325,7 @@ impl Half {
         if !MAPS_HOST || !self.at.owner.is_host() || !matches!(key_of(device), Key::Host(_)) {
             return Ok(None);
         }
-        let Some(map) = map_half(device, &self.at)? else { return Ok(None) };
-        if let Some(Seated(place)) = self.seat {
-            with_seat(place, |seat| seat.keep_map(Some(&map)));
-        }
+        let Some(map) = self.map_on(device)? else { return Ok(None) };
         Ok(Some((span_of(&self.at, Some(&map), len, access), map)))
     }
 }
@@ -334,10 +344,12 @@ fn forget(device: DeviceId) {
     while let Some(at) = sets.iter().position(own) {
         dropped.push(sets.remove(at));
     }
-    for set in sets.iter_mut().filter(|_| MAPS_HOST) {
-        for seat in set.slots.as_flattened_mut() {
-            while let Some(at) = seat.map.iter().position(of_device) {
-                maps.push(seat.map.remove(at));
+    for set in sets.iter().filter(|_| MAPS_HOST) {
+        for slot in &set.slots {
+            for seat in &mut *slot.seats.lock() {
+                while let Some(at) = seat.map.iter().position(of_device) {
+                    maps.push(seat.map.remove(at));
+                }
             }
         }
     }
@@ -346,7 +358,7 @@ fn forget(device: DeviceId) {
 }
 
 /// Whether devices may copy through halves of the host's: those of browsers have their own.
-const MAPS_HOST: bool = cfg!(not(target_family = "wasm"));
+pub(crate) const MAPS_HOST: bool = cfg!(not(target_family = "wasm"));
 const TRANSIENT_BYTES: u64 = 1 << 20;
 /// The most bytes of staging beside which a transient half is taken without a wait.
 const STAGING_BYTES: u64 = 256 << 20;

@@ -39,11 +39,11 @@ impl<T: ?Sized> MaybeSync for T {}
 
 /// A future on the heap.
 #[cfg(not(target_family = "wasm"))]
-pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A future on the heap.
 #[cfg(target_family = "wasm")]
-pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T>>>;
+pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// A function on the heap that runs once.
 #[cfg(not(target_family = "wasm"))]

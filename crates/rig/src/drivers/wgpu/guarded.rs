@@ -247,7 +247,7 @@ impl Guarded {
 /// What wgpu says of a call: at once natively, later in a browser.
 pub(crate) enum Verdict {
     Given(Result<(), Bad>),
-    Pending(BoxFuture<Result<(), Bad>>),
+    Pending(BoxFuture<'static, Result<(), Bad>>),
 }
 
 impl std::fmt::Debug for Verdict {
