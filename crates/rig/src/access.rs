@@ -93,7 +93,7 @@ pub(crate) async fn claim_host(call: &'static str, sides: &[Side<'_>]) -> Outcom
             }
         };
         if !wait::is_blocking() {
-            if HAS_THREADS && !is_clear(&merged)? {
+            if HAS_THREADS && !unreached(&merged)?.is_empty() {
                 continue;
             }
             // A buffer's memory is mapped once for all accesses together.
@@ -221,7 +221,7 @@ pub(crate) async fn follow_present(sides: &Sides<Side<'_>>) -> Outcome<bool> {
     for point in present {
         wait::reach_or_lose(point).await?;
     }
-    is_clear(sides)
+    Ok(unreached(sides)?.is_empty())
 }
 
 /// Returns what is left to wait for; tells losses.
@@ -233,16 +233,6 @@ fn unreached(sides: &Sides<Side<'_>>) -> Outcome<Vec<Point>> {
         wait::each_unreached(stamps, side.access, DeviceId::HOST, keep)?;
     }
     Ok(points)
-}
-
-/// Whether nothing is left to wait for; tells losses.
-fn is_clear(sides: &Sides<Side<'_>>) -> Outcome<bool> {
-    for side in sides.iter().flatten() {
-        if side.buffer.next_point(side.access)?.is_some() {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 /// Returns an allocation of the sides that the host addresses only while it is mapped, and that
@@ -422,7 +412,7 @@ impl Buffer {
                 answer => {
                     wait::judge_claim("export", record, answer)?;
                     // Work that came meanwhile is ordered by nothing, as all work from now on.
-                    is_clear(&sides)?;
+                    unreached(&sides)?;
                     break pin;
                 }
             }

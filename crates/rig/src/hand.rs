@@ -149,11 +149,14 @@ fn offered<'a, T: Use>(
     turn: Taken<'_>,
     begun: Option<u64>,
 ) -> Outcome<Step<'a, T>> {
-    let step = match Producers::of(queued) {
-        _ if !QUEUES_WAIT => in_turn(owner, job, &[], &[], turn)?,
-        Some(producers) => in_turn(owner, job, queued, &producers.named(), turn)?,
+    let queued = if QUEUES_WAIT { queued } else { &[] };
+    let step = if queued.is_empty() {
+        in_turn(owner, job, &[], &[], turn)?
+    } else if let Some(producers) = Producers::of(queued) {
+        in_turn(owner, job, queued, &producers.named(), turn)?
+    } else {
         // Lost meanwhile, a producer's point is no longer what was gathered.
-        None => Step::Grew,
+        Step::Grew
     };
     if let Step::Done(point) = step {
         end(owner, job, queued, point, begun)?;

@@ -108,8 +108,10 @@ pub(crate) async fn staged(buffer: &Buffer, end: &End<'_>, access: Access) -> Ou
             let half = (part.at(), part.span(other(access)));
             let own = (&buffer.at, part_of(buffer, offset, part.len, access));
             let (from, to) = if is_in { (half, own) } else { (own, half) };
-            let point = leg(device, from, to).await?;
+            let started = profile::begin();
+            let point = device_copy(device, from, to).await?;
             let len = part.len;
+            note(started, What::Leg, device.id, len);
             let part = (lane.joins || !is_in).then_some(part);
             running.push(Leg { part, offset, point });
             offset += len;

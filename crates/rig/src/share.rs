@@ -17,24 +17,24 @@ use crate::sync::plain::Mutex;
 use crate::timeline::DeviceId;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::task::Poll;
 
 /// A piece's part of a half, which goes back with the last.
 pub(crate) struct Part {
-    shared: Arc<Shared>,
+    half: Arc<Half>,
     offset: u64,
     pub(crate) len: u64,
 }
 
-/// A half with what was given out of it.
-struct Shared {
-    half: Half,
+/// A half that others may join.
+struct Open {
+    half: Arc<Half>,
     device: DeviceId,
     /// Who fills it: the host, or the device.
     by: DeviceId,
-    /// Guards where the next part starts; past the end once nobody joins. A leaf lock.
-    next: Mutex<u64>,
+    /// Where the next part starts.
+    next: u64,
 }
 
 /// Whether a copy of so many bytes joins others.
@@ -54,50 +54,42 @@ pub(crate) async fn take(
     let mut taken = pin!(staging::take(device, lane, by));
     poll_fn(|cx| {
         if joins {
-            let open = OPEN.lock().iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
-            let mut same = open.into_iter().filter(|of| of.device == device.id && of.by == by);
-            if let Some(part) = same.find_map(|shared| shared.part(len)) {
+            let mut open = OPEN.lock();
+            let mut same = open.iter_mut().filter(|of| of.device == device.id && of.by == by);
+            if let Some(part) = same.find_map(|of| of.part(len)) {
                 return Poll::Ready(Ok(part));
             }
         }
         taken.as_mut().poll(cx).map_ok(|half| {
-            let next = if joins { 0 } else { CLOSED };
-            let shared = Shared { half, device: device.id, by, next: Mutex::new(next) };
-            let shared = Arc::new(shared);
-            if !joins {
-                let len = len.min(shared.half.len()).min(staging::piece_bytes(device));
-                return Part { shared, offset: 0, len };
+            let len = len.min(half.len()).min(staging::piece_bytes(device));
+            let half = Arc::new(half);
+            if joins {
+                let next = len.next_multiple_of(ALIGN_BYTES);
+                OPEN.lock().push(Open { half: Arc::clone(&half), device: device.id, by, next });
+                // Whoever waits for a half of its own joins.
+                staging::wake();
             }
-            let mut open = OPEN.lock();
-            open.retain(|other| other.strong_count() > 0);
-            open.push(Arc::downgrade(&shared));
-            drop(open);
-            // Whoever waits for a half of its own joins.
-            staging::wake();
-            shared.part(len).expect("a half has room for a small copy")
+            Part { half, offset: 0, len }
         })
     })
     .await
 }
 
-impl Shared {
+impl Open {
     /// Gives out a part, if there is room.
-    fn part(self: Arc<Self>, len: u64) -> Option<Part> {
-        let mut next = self.next.lock();
-        let offset = *next;
-        let end = offset.checked_add(len)?.checked_next_multiple_of(ALIGN_BYTES)?;
-        if end > self.half.len() {
+    fn part(&mut self, len: u64) -> Option<Part> {
+        let offset = self.next;
+        if len > self.half.len() - offset {
             return None;
         }
-        *next = end;
-        drop(next);
-        Some(Part { shared: self, offset, len })
+        self.next = (offset + len).next_multiple_of(ALIGN_BYTES).min(self.half.len());
+        Some(Part { half: Arc::clone(&self.half), offset, len })
     }
 }
 
 impl Part {
     pub(crate) fn half(&self) -> &Half {
-        &self.shared.half
+        &self.half
     }
 
     /// Returns the half's memory.
@@ -117,15 +109,19 @@ impl Part {
 
     /// Lets nobody join any more.
     pub(crate) fn close(&self) {
-        *self.shared.next.lock() = CLOSED;
+        OPEN.lock().retain(|open| !Arc::ptr_eq(&open.half, &self.half));
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
 const SMALL_BYTES: u64 = 64 << 10;
 /// Parts are apart, so that copies of whole words touch no other.
 const ALIGN_BYTES: u64 = 16;
-/// Where no part starts.
-const CLOSED: u64 = u64::MAX;
 
-/// Guards which halves are shared; each goes with the last of its parts.
-static OPEN: Global<Mutex<Vec<Weak<Shared>>>> = Global::new(Mutex::new(Vec::new()));
+/// Guards the halves that others may join.
+static OPEN: Global<Mutex<Vec<Open>>> = Global::new(Mutex::new(Vec::new()));

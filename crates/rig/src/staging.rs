@@ -4,8 +4,8 @@
 //! staging and kept; a device maps it once. A copy's pieces alternate the halves of one slot, so
 //! that host and device work on different ones. A half is held for one piece only and given back
 //! by drop on every exit; then its stamps order the next user. Devices that map no host memory
-//! have slots of their own. Any thread may take halves. `SLOTS` comes ahead of a slot's lock, which is
-//! a leaf.
+//! have slots of their own. Any thread may take halves. `SLOTS` ranks ahead of a slot's lock, which
+//! is a leaf lock.
 
 use crate::allocation::Ref;
 use crate::allocation::mapping::MapRef;
