@@ -6,7 +6,7 @@
 //! that a stream of submissions cannot starve it (S5). Any thread may call anything; claims end on
 //! drop, after a panic too.
 
-use crate::allocation::{Allocation, Call, Pin, Ref};
+use crate::allocation::{Allocation, Call, MAPS_BUFFERS, Pin, Ref};
 use crate::buffer::{Buffer, Use};
 use crate::bytes::HostBytes;
 use crate::claim::{Answer, Ask, Pass};
@@ -200,7 +200,8 @@ enum Tried<'a> {
 
 fn try_claim<'a>(call: &'static str, sides: &Sides<Side<'a>>) -> Outcome<Tried<'a>> {
     let mut held = [None, None];
-    for (held, side) in held.iter_mut().zip(sides.iter().flatten()) {
+    for (held, side) in held.iter_mut().zip(sides) {
+        let Some(side) = side else { continue };
         let at = &side.buffer.at;
         match at.ask(side.ask(), side.pass()) {
             Answer::Granted => *held = Some(Claim { at: at.clone(), ask: side.ask() }),
@@ -227,7 +228,8 @@ pub(crate) async fn follow_present(sides: &Sides<Side<'_>>) -> Outcome<bool> {
 /// Returns what is left to wait for; tells losses.
 fn unreached(sides: &Sides<Side<'_>>) -> Outcome<Vec<Point>> {
     let mut points = Vec::new();
-    for side in sides.iter().flatten() {
+    for side in sides {
+        let Some(side) = side else { continue };
         let (stamps, keep) = (&side.buffer.at.stamps, &mut |point| points.push(point));
         side.buffer.check_devices()?;
         wait::each_unreached(stamps, side.access, DeviceId::HOST, keep)?;
@@ -238,7 +240,7 @@ fn unreached(sides: &Sides<Side<'_>>) -> Outcome<Vec<Point>> {
 /// Returns an allocation of the sides that the host addresses only while it is mapped, and that
 /// is not mapped yet (S1.9); its map is asked for.
 fn unmapped<'a>(sides: &Sides<Side<'a>>) -> Outcome<Option<&'a Allocation>> {
-    for side in sides.iter().flatten() {
+    for side in sides.iter().flatten().filter(|_| MAPS_BUFFERS) {
         let at: &Allocation = &side.buffer.at;
         if at.is_mapped_buffer() && poll_map(at, Access::Write)?.is_pending() {
             return Ok(Some(at));

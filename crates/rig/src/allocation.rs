@@ -249,9 +249,9 @@ impl Allocation {
         self.has(WHILE_MAPPED)
     }
 
-    /// Whether that is so of a buffer's: in a browser it is of halves alone.
+    /// Whether that is so of a buffer's.
     pub(crate) fn is_mapped_buffer(&self) -> bool {
-        cfg!(not(target_family = "wasm")) && self.is_mapped_access()
+        MAPS_BUFFERS && self.is_mapped_access()
     }
 
     /// Claims the way back: true for the one caller that may take the memory home, once neither a
@@ -460,6 +460,8 @@ impl Memory {
     }
 }
 
+/// Whether buffers may be addressed only while they are mapped: in a browser only halves are.
+pub(crate) const MAPS_BUFFERS: bool = cfg!(not(target_family = "wasm"));
 /// Whether there may be files: a browser has none (S1.10), and none of the code for them.
 pub(crate) const HAS_FILES: bool = cfg!(not(target_family = "wasm"));
 
