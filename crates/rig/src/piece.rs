@@ -6,7 +6,7 @@
 //! the map. Any thread may copy.
 
 use crate::access::{
-    Claim, Moving, Side as Claimed, Sides, claim_host, claim_now, own_bytes, part_bytes, poll_map,
+    Moving, Side as Claimed, claim_host, claim_now, own_bytes, part_bytes, poll_map,
 };
 use crate::allocation::Ref;
 use crate::allocation::owner::Owner;
@@ -37,19 +37,19 @@ pub(crate) enum End<'a> {
 }
 
 impl End<'_> {
-    /// Returns the bytes of a piece under their claim, which for a file is all there is.
-    async fn piece(
-        &self,
-        offset: u64,
-        len: u64,
-        access: Access,
-    ) -> Outcome<(Option<Sides<Claim>>, HostBytes)> {
+    /// Returns the buffer that it is, if it is one.
+    fn buffer(&self) -> Option<&Buffer> {
         match self {
-            Self::Bytes(bytes) => Ok((None, bytes.range(offset, len))),
-            Self::Buffer(buffer) | Self::Device(buffer) => {
-                let held = claim_host("copy", &[Claimed { buffer, access }]).await?;
-                Ok((Some(held), part_bytes(buffer, offset, len)?))
-            }
+            Self::Bytes(_) => None,
+            Self::Buffer(buffer) | Self::Device(buffer) => Some(buffer),
+        }
+    }
+
+    /// Returns the bytes of a piece, whose buffer is claimed; for a file there are none.
+    fn bytes(&self, offset: u64, len: u64) -> Outcome<HostBytes> {
+        match self {
+            Self::Bytes(bytes) => Ok(bytes.range(offset, len)),
+            Self::Buffer(buffer) | Self::Device(buffer) => part_bytes(buffer, offset, len),
         }
     }
 
@@ -135,19 +135,29 @@ pub(crate) async fn staged(buffer: &Buffer, end: &End<'_>, access: Access) -> Ou
 async fn host_moves(part: &Part, end: &End<'_>, offset: u64, access: Access) -> Outcome<()> {
     let started = profile::begin();
     loop {
-        let (held, own) = end.piece(offset, part.len, other(access)).await?;
-        if let Poll::Ready(half) = mapped(part, access)? {
-            match (end.file(), access) {
-                (Some(file), Access::Read) => half.with(|half| write_file(file, offset, half))?,
-                (Some(file), Access::Write) => {
-                    half.with_mut(|half| read_file(file, offset, half))?;
+        {
+            let _held = match end.buffer() {
+                Some(buffer) => {
+                    let side = Claimed { buffer, access: other(access) };
+                    Some(claim_host("copy", &[side]).await?)
                 }
-                (None, Access::Read) => half.copy_to(own),
-                (None, Access::Write) => own.copy_near_to(half),
+                None => None,
+            };
+            let own = end.bytes(offset, part.len)?;
+            if let Poll::Ready(half) = mapped(part, access)? {
+                match (end.file(), access) {
+                    (Some(file), Access::Read) => {
+                        half.with(|half| write_file(file, offset, half))?
+                    }
+                    (Some(file), Access::Write) => {
+                        half.with_mut(|half| read_file(file, offset, half))?;
+                    }
+                    (None, Access::Read) => half.copy_to(own),
+                    (None, Access::Write) => own.copy_near_to(half),
+                }
+                break;
             }
-            break;
         }
-        drop(held);
         own_bytes(part.at(), access).await?;
     }
     note(started, What::HostMove, DeviceId::HOST, part.len);
