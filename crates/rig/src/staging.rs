@@ -39,13 +39,14 @@ pub(crate) struct Half {
     map: Option<MapRef>,
 }
 
-/// Which halves a device's copies use: those of the host, by size, or its own.
+/// Which halves a device's copies use: those of the host, which it maps, or its own transfer
+/// memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Key {
-    /// The host's halves of a size, mapped by whoever copies through them.
-    Host(u64),
-    /// A device's own transfer memory.
-    Own(DeviceId, u64),
+pub(crate) struct Key {
+    /// Whose they are.
+    of: DeviceId,
+    /// The bytes of each.
+    half_bytes: u64,
 }
 
 /// The two slots of one key.
@@ -74,8 +75,8 @@ struct Seat {
 pub(crate) struct Lane {
     /// Whether its pieces join those of other calls.
     pub(crate) joins: bool,
-    /// The halves it takes: those of its device's key, until that does not map one.
-    key: Option<Key>,
+    /// Whether it takes its device's own halves, which did not map one of the host's.
+    is_own: bool,
     slot: Option<Arc<Slot>>,
     next: usize,
     /// Whether no half was free for so long that the call takes transient ones.
@@ -84,12 +85,11 @@ pub(crate) struct Lane {
 
 /// Returns the key of the halves that a device copies through.
 pub(crate) fn key_of(device: &Owner) -> Key {
-    let half_bytes = device.facts.half_bytes;
-    match device.facts.import_align_bytes {
-        _ if device.is_host() => Key::Host(half_bytes),
-        Some(align) if MAPS_HOST && align <= page_bytes() => Key::Host(half_bytes),
-        _ => Key::Own(device.id, half_bytes),
-    }
+    let of = match device.facts.import_align_bytes {
+        Some(align) if MAPS_HOST && align <= page_bytes() => DeviceId::HOST,
+        _ => device.id,
+    };
+    Key { of, half_bytes: device.facts.half_bytes }
 }
 
 /// Returns the bytes of a device's pieces.
@@ -118,32 +118,28 @@ impl Device {
 pub(crate) async fn take(device: &Arc<Owner>, lane: &mut Lane, by: DeviceId) -> Outcome<Half> {
     loop {
         life::check_lost(device)?;
-        let key = *lane.key.get_or_insert(key_of(device));
+        let own = Key { of: device.id, half_bytes: device.facts.half_bytes };
+        let key = if lane.is_own { own } else { key_of(device) };
         let asked_ns = now_ns();
         // Given back on every exit from here on.
         let seat = poll_fn(|cx| poll_seat(device, key, lane, asked_ns, cx)).await;
-        let (known, map) =
-            seat.as_ref().map(|seat| seat.with(|seat| seat.of(device))).unwrap_or_default();
+        let known = seat.as_ref().and_then(|seat| seat.with(|seat| seat.at.clone()));
         // One that a lost device left undone serves nobody any more.
-        let usable = known.filter(|at| !(MAPS_HOST && is_spoiled(at)));
-        let mut half = match usable {
-            Some(at) => Half { seat, at, map },
+        let at = match known.filter(|at| !(MAPS_HOST && is_spoiled(at))) {
+            Some(at) => at,
             None => {
                 let len_max = if seat.is_some() { u64::MAX } else { TRANSIENT_BYTES };
-                let at = make(device, key, half_bytes(key).min(len_max)).await?;
+                let at = make(device, key, len_max).await?;
                 if let Some(seat) = &seat {
-                    seat.with(|seat| {
-                        seat.map.clear();
-                        seat.at = Some(at.clone());
-                    });
+                    seat.with(|seat| seat.renew(&at));
                 }
-                Half { seat, at, map: None }
+                at
             }
         };
+        let mut half = Half { seat, at, map: None };
         if MAPS_HOST && !half.reaches(device)? {
             // Found at the second time: a device's own half needs no mapping.
-            let key = Some(Key::Own(device.id, half_bytes(key)));
-            *lane = Lane { key, joins: lane.joins, ..Lane::default() };
+            *lane = Lane { is_own: true, joins: lane.joins, ..Lane::default() };
             continue;
         }
         if !half.at.owner.is_host() {
@@ -215,11 +211,17 @@ fn try_seat(key: Key, lane: &mut Lane) -> Option<Seated> {
 }
 
 impl Seat {
-    /// Returns the half's memory, and a device's mapping of it.
-    fn of(&self, device: &Owner) -> (Option<Ref>, Option<MapRef>) {
-        let mut maps = self.map.iter().filter(|_| MAPS_HOST);
-        let map = maps.find(|map| map.mapping().device.id == device.id).cloned();
-        (self.at.clone(), map)
+    /// Gives it other memory.
+    fn renew(&mut self, at: &Ref) {
+        if MAPS_HOST {
+            self.map.clear();
+        }
+        self.at = Some(at.clone());
+    }
+
+    /// Returns a device's mapping of the half.
+    fn map_of(&self, device: &Owner) -> Option<MapRef> {
+        self.map.iter().find(|map| map.mapping().device.id == device.id).cloned()
     }
 
     /// Keeps a device's mapping of the half, so that it is made once.
@@ -268,20 +270,11 @@ fn is_spoiled(at: &Ref) -> bool {
     spoiled
 }
 
-fn half_bytes(key: Key) -> u64 {
-    match key {
-        Key::Host(bytes) | Key::Own(_, bytes) => bytes,
-    }
-}
-
-/// Makes a half's memory, charged to the host as staging.
-fn make(device: &Arc<Owner>, key: Key, len: u64) -> impl Future<Output = Outcome<Ref>> {
+/// Makes a half's memory of at most `len_max` bytes, charged to the host as staging.
+fn make(device: &Arc<Owner>, key: Key, len_max: u64) -> impl Future<Output = Outcome<Ref>> {
     life::at_stop(forget);
-    let owner = match key {
-        Key::Host(_) => host_owner(),
-        Key::Own(..) => device,
-    };
-    reclaim::create_half(owner, len)
+    let owner = if key.of == DeviceId::HOST { host_owner() } else { device };
+    reclaim::create_half(owner, key.half_bytes.min(len_max))
 }
 
 impl Half {
@@ -292,10 +285,11 @@ impl Half {
 
     /// Whether the device reaches it, by a mapping if it is the host's.
     fn reaches(&mut self, device: &Arc<Owner>) -> Outcome<bool> {
-        if device.is_host() || !self.at.owner.is_host() || self.map.is_some() {
+        if device.is_host() || !self.at.owner.is_host() {
             return Ok(true);
         }
-        self.map = self.map_on(device)?;
+        let known = self.seat.as_ref().and_then(|seat| seat.with(|seat| seat.map_of(device)));
+        self.map = if known.is_some() { known } else { self.map_on(device)? };
         Ok(self.map.is_some())
     }
 
@@ -322,7 +316,7 @@ impl Half {
         len: u64,
         access: Access,
     ) -> Outcome<Option<(Span, MapRef)>> {
-        if !MAPS_HOST || !self.at.owner.is_host() || !matches!(key_of(device), Key::Host(_)) {
+        if !MAPS_HOST || !self.at.owner.is_host() || key_of(device).of != DeviceId::HOST {
             return Ok(None);
         }
         let Some(map) = self.map_on(device)? else { return Ok(None) };
@@ -338,7 +332,7 @@ fn span_of(at: &Ref, map: Option<&MapRef>, len: u64, access: Access) -> Span {
 /// Gives up the halves that a lost device maps or owns, so that they return with it.
 fn forget(device: DeviceId) {
     let mut sets = SLOTS.lock();
-    let own = |set: &Set| matches!(set.key, Key::Own(id, _) if id == device);
+    let own = |set: &Set| set.key.of == device;
     let of_device = |map: &MapRef| map.mapping().device.id == device;
     let (mut dropped, mut maps) = (Vec::new(), Vec::new());
     while let Some(at) = sets.iter().position(own) {
