@@ -43,14 +43,13 @@ async fn blit_at(buffer: &Buffer, offset: u64, bytes: HostBytes, access: Access)
     }
     let _call = Call::moving(&buffer.at);
     let part = buffer.view(offset, bytes.len_bytes())?;
-    let is_file = buffer.at.is_file();
-    if !is_file && !buffer.at.is_addressed() {
+    if !part.at.is_file() && !part.at.is_addressed() {
         return Ok(staged(&part, &End::Bytes(bytes), access).await?);
     }
     let _held = claim_host(call, &[Claimed { buffer: &part, access }]).await?;
     match access {
-        Access::Read if is_file => bytes.with_mut(|out| read_file(&part, 0, out))?,
-        Access::Write if is_file => bytes.with(|bytes| write_file(&part, 0, bytes))?,
+        Access::Read if part.at.is_file() => bytes.with_mut(|out| read_file(&part, 0, out))?,
+        Access::Write if part.at.is_file() => bytes.with(|bytes| write_file(&part, 0, bytes))?,
         Access::Read => part_bytes(&part, 0, part.len())?.copy_to(bytes),
         Access::Write => bytes.copy_to(part_bytes(&part, 0, part.len())?),
     }

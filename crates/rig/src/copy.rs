@@ -124,8 +124,9 @@ async fn run(route: Route, src: &Buffer, dst: &Buffer) -> Outcome<()> {
 /// Chooses the route, asking for a peer mapping where a row hangs on it; the mapping is kept while
 /// the copy runs.
 fn choose(src: &Buffer, dst: &Buffer) -> Outcome<(Route, Option<MapRef>)> {
-    let one_driver = src.at.owner.driver.kind() == dst.at.owner.driver.kind();
-    let mut peers = if one_driver && MAPS_PEERS { Peers::UNASKED } else { Peers::NONE };
+    let kind = |buffer: &Buffer| buffer.at.owner.driver.kind();
+    let is_one_kind = MAPS_PEERS && kind(src) == kind(dst);
+    let mut peers = if is_one_kind { Peers::UNASKED } else { Peers::NONE };
     let mut kept = None;
     loop {
         let chosen = route(side(src), side(dst), peers);
