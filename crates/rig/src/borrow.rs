@@ -16,7 +16,7 @@ use crate::driver::{Access, Driver, Import};
 use crate::entry;
 use crate::error::{Misuse, Outcome, Result};
 use crate::life;
-use crate::sync::Ordering;
+use crate::sync::{HAS_THREADS, Ordering};
 use crate::tick;
 use std::sync::Arc;
 
@@ -140,7 +140,7 @@ pub(crate) fn share(
     made.imported(region);
     tick::arm(target);
     let map = made.with_root(|_, _| revive(Arc::clone(&made)));
-    if root.claims.is_dead() {
+    if HAS_THREADS && root.claims.is_dead() {
         drop(map);
         life::drain(target);
         return Misuse::Dead { why: root.why_dead() }.of("borrow");
