@@ -215,11 +215,11 @@ fn try_claim<'a>(call: &'static str, sides: &Sides<Side<'a>>) -> Outcome<Tried<'
 /// Waits for what accesses of the host follow now, and not for what comes meanwhile, so that a
 /// stream of submissions ends; tells losses before and after. Answers whether nothing came.
 pub(crate) async fn follow_present(sides: &Sides<Side<'_>>) -> Outcome<bool> {
-    let present = unreached(sides)?;
+    let mut present = unreached(sides)?;
     if present.is_empty() {
         return Ok(true);
     }
-    for point in present {
+    while let Some(point) = present.pop() {
         wait::reach_or_lose(point).await?;
     }
     Ok(unreached(sides)?.is_empty())

@@ -97,32 +97,31 @@ pub(crate) async fn hand_over<T: Use>(owner: &Arc<Owner>, job: &Job<'_, T>) -> O
     let mut rounds = Vec::new();
     loop {
         life::check_lost(owner)?;
-        let foreign = gather(owner, job)?;
-        let queued = queued(owner, &foreign)?;
-        let next = match foreign.get(queued.len()) {
-            Some(point) => *point,
-            None => {
+        let step = {
+            let foreign = gather(owner, job)?;
+            let queued = queued(owner, &foreign)?;
+            if let Some(next) = foreign.get(queued.len()) {
+                Step::Waits { next: *next }
+            } else {
                 let turn = await_native!(
                     owner.turn.take(),
                     owner.turn.try_take().expect("of one thread, no turn is left")
                 );
-                match offered(owner, job, queued, turn, begun)? {
-                    Step::Done(point) => return Ok(point),
-                    Step::Conflict(touch) => {
-                        let (allocation, ask, pass) = (touch.at(), touch.ask(), Pass::No);
-                        await_native!(wait::Released { allocation, ask, pass });
-                        continue;
-                    }
-                    Step::Grew => continue,
-                    Step::Refused { asked_bytes } => {
-                        reclaim::make_room(owner, asked_bytes, &mut rounds).await?;
-                        continue;
-                    }
-                    Step::Full { next } => next,
-                }
+                offered(owner, job, queued, turn, begun)?
             }
         };
-        wait::reach_point(next).await?;
+        match step {
+            Step::Done(point) => return Ok(point),
+            Step::Conflict(touch) => {
+                let (allocation, ask, pass) = (touch.at(), touch.ask(), Pass::No);
+                await_native!(wait::Released { allocation, ask, pass });
+            }
+            Step::Grew => {}
+            Step::Waits { next } => wait::reach_point(next).await?,
+            Step::Refused { asked_bytes } => {
+                reclaim::make_room(owner, asked_bytes, &mut rounds).await?;
+            }
+        }
     }
 }
 
@@ -184,8 +183,8 @@ enum Step<'a, T> {
     Conflict(&'a T),
     /// There are points that were not gathered before.
     Grew,
-    /// There is no room before the next value is reached.
-    Full {
+    /// The host waits for this point first: the queue cannot, or has no room before.
+    Waits {
         next: Point,
     },
     /// The driver has no room for what it makes for this work.
@@ -216,7 +215,7 @@ fn in_turn<'a, T: Use>(
         Room::Now => {}
         Room::Never => return Misuse::TooLarge.of(job.call),
         Room::Later if next > owner.track.submitted() => return Misuse::TooLarge.of(job.call),
-        Room::Later => return Ok(Step::Full { next: Point::new(owner.id, next) }),
+        Room::Later => return Ok(Step::Waits { next: Point::new(owner.id, next) }),
     }
     let step = offer(owner, job, queued, producers)?;
     // Whoever is woken may do anything: the call is over by then.
