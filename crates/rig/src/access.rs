@@ -153,7 +153,8 @@ pub(crate) fn claim_now<'a>(
 fn bytes_now(buffer: &Buffer) -> Outcome<Poll<HostBytes>> {
     let all = match buffer.at.bytes {
         Some(bytes) => Poll::Ready(bytes),
-        None => poll_map(&buffer.at, Access::Write)?,
+        None if MAPS_BUFFERS => poll_map(&buffer.at, Access::Write)?,
+        None => Poll::Pending,
     };
     Ok(all.map(|bytes| bytes.range(buffer.offset(), buffer.len())))
 }
