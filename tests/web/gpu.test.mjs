@@ -111,6 +111,28 @@ test(
 );
 
 test(
+  "s7_7_between_two_gpus_every_byte_comes_over_at_any_offset",
+  async ({ rig, gpu, open }) => {
+    const other = await open();
+    const length = 9 * MIB + 5;
+    const from = Uint8Array.from({ length }, (_, i) => (i * 2_654_435_761) >>> 24);
+    const [x, y] = [await gpu.createBuffer(length), await other.createBuffer(length)];
+    await x.blitFrom(from);
+    for (const [a, b, count] of [[0, 0, length], [1, 3, 8 * MIB], [5, 2, 64 * 1024]]) {
+      await y.fill(0xee);
+      await rig.copy(x.view(a, count), y.view(b, count));
+      const found = await y.toArray(Uint8Array);
+      const wanted = new Uint8Array(length).fill(0xee);
+      wanted.set(from.subarray(a, a + count), b);
+      equal(found.findIndex((byte, i) => byte !== wanted[i]), -1, `${count} bytes from ${a} to ${b}`);
+    }
+    x.dispose();
+    await other.close();
+  },
+  needs,
+);
+
+test(
   "s13_8_two_arrays_of_one_buffer_at_once_are_both_right",
   async ({ gpu }) => {
     const x = await gpu.createBuffer(1024);
