@@ -7,10 +7,12 @@
 //!
 //! The unsafe code keeps one count straight: a pointer on a list stands for one reference to its
 //! item, made by `into_raw` in a push and ended by `from_raw` when the item is taken. Only the
-//! caller whose exchange moved a pointer uses it afterwards.
+//! caller whose exchange moved a pointer uses it afterwards. And it hands the reference of a share
+//! on at its end, so that no share has to be able to be empty.
 
 use crate::sync::{AtomicBool, AtomicPtr, Ordering};
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ptr;
 use std::sync::Arc;
 
@@ -33,6 +35,38 @@ pub(crate) struct Link<T> {
 impl<T> Link<T> {
     pub(crate) fn new() -> Self {
         Self { next: AtomicPtr::new(ptr::null_mut()), queued: AtomicBool::new(false) }
+    }
+}
+
+/// An item that is shared by those who have a [`Share`] of it, and goes on its list after them.
+pub(crate) trait Shared: Linked {
+    /// Takes one share off; answers whether the item goes on its list now.
+    fn leave(&self) -> bool;
+}
+
+/// A share of an item, which leaves it on drop.
+pub(crate) struct Share<T: Shared>(ManuallyDrop<Arc<T>>);
+
+impl<T: Shared> Share<T> {
+    /// Makes a share that the item counts already.
+    pub(crate) fn counted(item: Arc<T>) -> Self {
+        Self(ManuallyDrop::new(item))
+    }
+
+    /// Returns the item.
+    pub(crate) fn item(&self) -> &Arc<T> {
+        &self.0
+    }
+}
+
+impl<T: Shared> Drop for Share<T> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: nobody looks at the field after this, which takes the reference out of it once.
+        let item = unsafe { ManuallyDrop::take(&mut self.0) };
+        if item.leave() {
+            List::push(item);
+        }
     }
 }
 

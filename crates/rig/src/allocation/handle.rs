@@ -4,35 +4,35 @@
 //! thread may hold one.
 
 use crate::allocation::{Allocation, EXPORT, EXPORTS, HANDLES, MOVES, RETURNING};
-use crate::list::List;
+use crate::list::{List, Share, Shared};
 use crate::sync::Ordering;
 use std::sync::Arc;
 
 /// A counted reference: while one exists, the allocation is reachable.
-pub(crate) struct Ref(Option<Arc<Allocation>>);
+pub(crate) struct Ref(Share<Allocation>);
 
 impl Ref {
     /// Makes a reference to a record that the caller has.
     pub(crate) fn new(allocation: Arc<Allocation>) -> Self {
         allocation.users.fetch_add(1, Ordering::Relaxed);
-        Self(Some(allocation))
+        Self::first(allocation)
     }
 
     /// Makes the first reference to a record out of the cache, which nobody else has. It is a
     /// handle and no longer returning at once, so that no drain takes it for unreachable.
     pub(crate) fn from_cache(allocation: Arc<Allocation>) -> Self {
         allocation.users.store(1, Ordering::Relaxed);
-        Self(Some(allocation))
+        Self::first(allocation)
     }
 
     /// Makes the reference that a new record counts already.
     pub(crate) fn first(allocation: Arc<Allocation>) -> Self {
-        Self(Some(allocation))
+        Self(Share::counted(allocation))
     }
 
     /// Returns the record itself.
     pub(crate) fn record(&self) -> &Arc<Allocation> {
-        self.0.as_ref().expect("a reference names its allocation until it is dropped")
+        self.0.item()
     }
 }
 
@@ -50,14 +50,12 @@ impl Clone for Ref {
     }
 }
 
-impl Drop for Ref {
-    fn drop(&mut self) {
-        let Some(allocation) = self.0.take() else { return };
+impl Shared for Allocation {
+    #[inline]
+    fn leave(&self) -> bool {
         // ORDERING: releases what this handle did, to the drain that takes the memory home.
-        let before = allocation.users.fetch_sub(1, Ordering::AcqRel);
-        if before & HANDLES == 1 && before & RETURNING == 0 {
-            List::push(allocation);
-        }
+        let before = self.users.fetch_sub(1, Ordering::AcqRel);
+        before & HANDLES == 1 && before & RETURNING == 0
     }
 }
 

@@ -15,7 +15,7 @@
 use crate::allocation::owner::Owner;
 use crate::allocation::{Allocation, Extra};
 use crate::driver::Region;
-use crate::list::{Link, Linked, List};
+use crate::list::{Link, Linked, List, Share, Shared};
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -120,17 +120,17 @@ impl Linked for Mapping {
 }
 
 /// A borrow's share of a mapping.
-pub(crate) struct MapRef(Option<Arc<Mapping>>);
+pub(crate) struct MapRef(Share<Mapping>);
 
 impl MapRef {
     /// Takes a share. The caller holds the root's `extra`, or has the mapping alone.
     pub(crate) fn new(mapping: Arc<Mapping>) -> Self {
         mapping.live.fetch_add(1, Ordering::Relaxed);
-        Self(Some(mapping))
+        Self(Share::counted(mapping))
     }
 
     pub(crate) fn mapping(&self) -> &Arc<Mapping> {
-        self.0.as_ref().expect("a share names its mapping until it is dropped")
+        self.0.item()
     }
 }
 
@@ -140,14 +140,11 @@ impl Clone for MapRef {
     }
 }
 
-impl Drop for MapRef {
-    fn drop(&mut self) {
-        let Some(mapping) = self.0.take() else { return };
+impl Shared for Mapping {
+    fn leave(&self) -> bool {
         // Noted first: whoever sees that no borrow is left sees what the last of them submitted.
-        mapping.note_due();
+        self.note_due();
         // ORDERING: releases the note and what this borrow did, to `is_wanted`.
-        if mapping.live.fetch_sub(1, Ordering::AcqRel) == 1 {
-            List::push(mapping);
-        }
+        self.live.fetch_sub(1, Ordering::AcqRel) == 1
     }
 }
