@@ -6,7 +6,7 @@
 //! lock guards the table of functions, and no function runs under it.
 
 use crate::bytes::HostBytes;
-use crate::driver::{Access, Code, Fault, Load, Op, Part, Region, Span, Work};
+use crate::driver::{Access, Code, Fault, Load, Op, Part, Span, Work};
 use crate::drivers::pages::Pages;
 use crate::drivers::slab::Slab;
 use crate::error::text;
@@ -74,7 +74,7 @@ impl Functions {
             return Ok(());
         }
         if let Some(at) = pages.first_outside(work.spans) {
-            return Err(Arc::from(text!("span ", at as u64, " is outside its region")));
+            return Err(Arc::from(outside(at)));
         }
         let mut unknown = work.parts.iter().filter_map(|part| match &part.op {
             Op::Native(_) => Some("this device runs no native work"),
@@ -244,11 +244,12 @@ fn any() -> bool {
 }
 
 fn span_bytes(pages: &Pages, spans: &[Span], at: usize) -> Result<HostBytes, Fault> {
-    let span = spans.get(at).ok_or_else(|| Fault::new(text!("there is no span ", at as u64)))?;
-    pages.span(span).ok_or_else(|| {
-        let Region(number, address) = span.region;
-        Fault::new(text!("span ", at as u64, " is outside region ", number, " at ", address))
-    })
+    let bytes = spans.get(at).and_then(|span| pages.span(span));
+    bytes.ok_or_else(|| Fault::new(outside(at)))
+}
+
+fn outside(at: usize) -> String {
+    text!("span ", at as u64, " is outside its region")
 }
 
 fn len_of(bytes: HostBytes) -> usize {

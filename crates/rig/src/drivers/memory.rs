@@ -42,26 +42,19 @@ impl Default for Options {
 
 /// Makes the driver of one memory device.
 pub fn driver(options: Options) -> Arc<dyn Driver> {
-    let facts = Facts {
-        default_budget_bytes: options.budget_bytes,
-        largest_bytes: options.largest_bytes,
-        queues: vec![Queue::ALL],
-        import_align_bytes: Some(1),
-        ..Facts::host(&options.architecture)
-    };
     Arc::new(Memory {
+        options,
         pages: Pages::new(),
         functions: Functions::new(),
-        word: AtomicU64::new(facts.first_value),
+        word: AtomicU64::new(0),
         fault: OnceLock::new(),
-        facts,
     })
 }
 
 /// A device over host memory. What it lends is a [`HostBytes`].
 #[derive(Debug)]
 struct Memory {
-    facts: Facts,
+    options: Options,
     pages: Pages,
     functions: Functions,
     /// The last value whose work is complete.
@@ -76,11 +69,17 @@ impl Driver for Memory {
     }
 
     fn facts(&self) -> Facts {
-        self.facts.clone()
+        Facts {
+            default_budget_bytes: self.options.budget_bytes,
+            largest_bytes: self.options.largest_bytes,
+            queues: vec![Queue::ALL],
+            import_align_bytes: Some(1),
+            ..Facts::host(&self.options.architecture)
+        }
     }
 
     fn alloc(&self, ask: Ask) -> Alloc {
-        if ask.len_bytes > self.facts.largest_bytes {
+        if ask.len_bytes > self.options.largest_bytes {
             return Alloc::Refused;
         }
         self.pages.alloc(ask).map_or(Alloc::Refused, Alloc::Ready)
