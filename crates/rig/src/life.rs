@@ -422,7 +422,9 @@ pub fn failure() -> Option<(Arc<str>, Arc<str>)> {
 
 /// Returns the reason of [`fail`], if it was called.
 pub(crate) fn failed() -> Option<Arc<str>> {
-    FAILED.get().cloned()
+    // Made here, by code that goes where nothing calls `fail`.
+    let why = FAILED.get()?;
+    Some(Arc::clone(why))
 }
 
 /// Notes that a name belongs to a device from now on.
