@@ -365,7 +365,7 @@ export class Instance {
       return ticket;
     };
     return {
-      now_ms: () => performance.now(),
+      now: () => performance.now(),
       wants_pump: () => {
         this.#isWanted = true;
       },

@@ -13,6 +13,7 @@ mod check;
 mod choices;
 mod clock;
 mod desktop;
+mod edge;
 mod likeness;
 mod loom;
 mod miri;

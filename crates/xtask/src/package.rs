@@ -1,13 +1,14 @@
 //! The npm package: its wasm, its one module, its types; its tests, in Node and in three browsers.
 
 use crate::choices;
+use crate::edge;
 use crate::likeness;
 use crate::packages::{install, is_on_path, on_path};
 use crate::step::{Failure, Found, Step, Sum};
 use crate::sweep;
 use crate::wasm::Target;
 use crate::workspace::{Workspace, answer, run, run_tests};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Builds what `npm pack` ships, into `dist`.
 pub(crate) const BUILD: Step = Step { name: "package", sum: Sum::Counts, run: build };
@@ -68,11 +69,13 @@ fn shrink(workspace: &Workspace) -> Result<(), Failure> {
     made(&path("rig_web.small.wasm"), &path("rig_web.ordered.wasm"), likeness::named)?;
     let ordered = ["-Oz", "--reorder-functions-by-name"];
     small("rig_web.ordered.wasm", &path("rig_web.last.wasm"), &ordered)?;
-    made(&path("rig_web.last.wasm"), &workspace.root.join("dist/rig.wasm"), choices::likened)
+    let names = edge::names(&read(&edge_names(workspace))?);
+    let named = |bytes: &[u8]| choices::likened(&edge::shortened(bytes, &names)?);
+    made(&path("rig_web.last.wasm"), &workspace.root.join("dist/rig.wasm"), named)
 }
 
 /// Makes one module of another.
-fn made(from: &Path, to: &Path, of: fn(&[u8]) -> Option<Vec<u8>>) -> Result<(), Failure> {
+fn made(from: &Path, to: &Path, of: impl Fn(&[u8]) -> Option<Vec<u8>>) -> Result<(), Failure> {
     let bytes = std::fs::read(from).map_err(|error| format!("{}: {error}", from.display()))?;
     let why =
         "is not as the build needs it: linked with relocations, its texts made without `format!`";
@@ -86,7 +89,10 @@ fn bundle(workspace: &Workspace) -> Result<(), Failure> {
     let made = workspace.target("wasm").join("rig.bundle.js");
     let mut esbuild = workspace.program("node_modules/.bin/esbuild");
     let inner = INNER.split_whitespace().collect::<Vec<_>>().join("|");
-    esbuild.args(BUNDLE).arg(format!("--mangle-props=^(?:{inner})$"));
+    esbuild.args(BUNDLE).arg(format!("--mangle-props=^(?:{inner}|{})$", edge::LONG));
+    // Names of another build would be kept.
+    let _ = std::fs::remove_file(edge_names(workspace));
+    esbuild.arg(format!("--mangle-cache={}", edge_names(workspace).display()));
     run(esbuild.arg(format!("--outfile={}", made.display())))?;
     let shader = workspace.read(SHADER)?;
     let lines = shader.lines().map(str::trim).filter(|line| !line.starts_with("//"));
@@ -113,10 +119,19 @@ fn check_inner(workspace: &Workspace) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Returns where the bundler says which short names it chose.
+fn edge_names(workspace: &Workspace) -> PathBuf {
+    workspace.target("wasm").join("rig.names.json")
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    Ok(std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?)
+}
+
 /// Replaces a text of a file, which has to have it.
 fn replaced(path: &Path, from: &str, to: &str) -> Result<(), Failure> {
     let failed = |error| Failure::from(format!("{}: {error}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(failed)?;
+    let text = read(path)?;
     if !text.contains(from) {
         return Err(format!("{} does not have this text: {from}", path.display()).into());
     }
