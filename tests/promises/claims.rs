@@ -357,8 +357,8 @@ fn s5_5_consume_waits_for_the_end_of_a_hand_over_and_the_embedders_form_never_do
         std::thread::scope(|threads| {
             let submitting = threads.spawn(|| cell.holds[1].submit(&[], &[]));
             control.await_calls(Call::HandOver, 1);
-            let now = misuse(embed::consume_now(claims, &cell.h, "donated"));
-            assert!(matches!(now, Misuse::WouldWait { .. }));
+            let now = embed::consume_now(claims, &cell.h, "donated").unwrap_err();
+            assert!(matches!(now.misuse(), Some(Misuse::WouldWait { .. })));
             let consuming = threads.spawn(|| claims.consume(&cell.h, "donated"));
             assert!(cell.h.dead().is_none());
             control.open_calls(Call::HandOver);

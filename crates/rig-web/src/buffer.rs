@@ -1,16 +1,14 @@
 //! What the page calls of buffers. Each handle is a number of a table.
 
-use crate::driver::Lending;
 use crate::named::{
-    Kept, NAMED, buffer_of, device_of, enter, failed, keep, list, now, text, told, web,
+    Kept, NAMED, buffer_of, buffers_of, device_of, enter, failed, keep, list, text, told, web,
 };
 use crate::page::{Array, say};
 use crate::task;
-use crate::told::{Failed, say_numbers};
+use crate::told::say_numbers;
 use rig::bytes::{HostBytes, InArray};
-use rig::embed::{self, InPlace};
-use rig::{Buffer, Claims, Device, Misuse, Point, Use, copy_async};
-use std::any::Any;
+use rig::embed::{self, Failed, InPlace};
+use rig::{Buffer, Claims, Device, Misuse, Point, Use};
 
 /// Makes a host buffer over part of an array of the page.
 #[unsafe(no_mangle)]
@@ -41,15 +39,13 @@ extern "C" fn array_of(buffer: f64) -> f64 {
 /// Ends all buffers of an allocation.
 #[unsafe(no_mangle)]
 extern "C" fn free(buffer: f64) -> f64 {
-    let buffer = buffer_of(buffer);
-    now("free", buffer.free_async(), |()| 0.0)
+    told(embed::free_now(&buffer_of(buffer)), |()| 0.0)
 }
 
 /// Ends all buffers of memory whose bytes the page took away.
 #[unsafe(no_mangle)]
 extern "C" fn lose(buffer: f64) -> f64 {
-    let buffer = buffer_of(buffer);
-    now("free", embed::end(&buffer, "transferred"), |()| 0.0)
+    told(embed::end(&buffer_of(buffer), "transferred"), |()| 0.0)
 }
 
 /// Makes another handle of a buffer.
@@ -95,28 +91,20 @@ fn points(all: &[Point]) {
 /// Makes a view.
 #[unsafe(no_mangle)]
 extern "C" fn view(buffer: f64, offset: f64, len: f64) -> f64 {
-    told(buffer_of(buffer).view(offset as u64, len as u64), enter)
+    told(embed::view("view", &buffer_of(buffer), offset as u64, len as u64), enter)
 }
 
 /// Borrows a buffer on a device; 0 for none.
 #[unsafe(no_mangle)]
 extern "C" fn borrow(device: u32, buffer: f64) -> f64 {
-    let borrowed = rig::borrow(&device_of(device), &buffer_of(buffer));
+    let borrowed = embed::borrow(&device_of(device), &buffer_of(buffer));
     told(borrowed, |buffer| buffer.map_or(0.0, enter))
 }
 
-/// Waits until the host may use the bytes of a buffer.
+/// Waits until an access in place may start.
 #[unsafe(no_mangle)]
 extern "C" fn ready(ticket: f64, buffer: f64, write: u32) {
-    let buffer = buffer_of(buffer);
-    task::start(ticket, async move {
-        // Refused where an access would be, ahead of any wait.
-        match task::once(InPlace::begin(&buffer, use_of(write))) {
-            Some(access) => drop(access?),
-            None => drop(buffer.wait_async(use_of(write)).await?),
-        }
-        Ok(0.0)
-    });
+    task::start(ticket, InPlace::ready(buffer_of(buffer), use_of(write)));
 }
 
 /// Starts an access in place that waits for nothing; answers its handle, or 0 if it would wait, and
@@ -142,10 +130,7 @@ fn say_place(bytes: HostBytes) {
 extern "C" fn copy(ticket: f64, src: f64, dst: f64) -> f64 {
     let (src, dst) = (buffer_of(src), buffer_of(dst));
     let written = written(&src);
-    task::start_move(ticket, async move {
-        copy_async(&src, &dst).await?;
-        Ok(0.0)
-    });
+    task::start_move(ticket, embed::copy(src, dst));
     written
 }
 
@@ -160,8 +145,7 @@ extern "C" fn blit(ticket: f64, buffer: f64, offset: f64, array: u32, len: f64, 
         let _array = Array(array);
         let done = embed::blit(&buffer, offset as u64, bytes, use_of(u32::from(call == 1))).await;
         let call = ["blit_to", "blit_from", "to_array"][call as usize];
-        done.map_err(|error| Failed::renamed(error, call))?;
-        Ok(0.0)
+        done.map_err(|error| error.renamed(call))
     });
     written
 }
@@ -174,13 +158,11 @@ fn written(buffer: &Buffer) -> f64 {
 /// Fills part of a buffer.
 #[unsafe(no_mangle)]
 extern "C" fn fill(ticket: f64, buffer: f64, offset: f64, len: f64, byte: u32) {
-    let buffer = buffer_of(buffer);
-    task::start_move(ticket, async move {
-        let part = buffer.view(offset as u64, len as u64);
-        let part = part.map_err(|error| Failed::renamed(error, "fill"))?;
-        part.fill_async(byte as u8).await?;
-        Ok(0.0)
-    });
+    let part = embed::view("fill", &buffer_of(buffer), offset as u64, len as u64);
+    match part {
+        Ok(part) => task::start_move(ticket, embed::fill(part, byte as u8)),
+        Err(error) => task::settle(ticket, Err(error)),
+    }
 }
 
 /// Claims a buffer for reading.
@@ -196,17 +178,9 @@ extern "C" fn claim_read(buffer: f64) -> f64 {
 extern "C" fn claim_all() -> f64 {
     let list = list();
     let (counts, numbers) = list[1..].split_at(list[0] as usize);
-    let buffers: Vec<Buffer> = numbers.iter().map(|number| buffer_of(*number)).collect();
-    let all: Vec<&Buffer> = buffers.iter().collect();
-    let mut left = &all[..];
-    let mut groups = Vec::new();
-    for count in counts {
-        let (group, after) = left.split_at(*count as usize);
-        groups.push(group);
-        left = after;
-    }
-    let claims = embed::claim(groups[0], &groups[1..]);
-    let claims = claims.map_err(|error| Failed::renamed(error, "with_claims"));
+    let mut counts = counts.iter().map(|count| *count as usize);
+    let claims = embed::claim(&buffers_of(numbers), counts.next().unwrap_or(0), counts);
+    let claims = claims.map_err(|error| error.renamed("with_claims"));
     told(claims, |claims| keep(Kept::Claims(claims)))
 }
 
@@ -224,7 +198,7 @@ extern "C" fn consume(claims: f64, buffer: f64) -> f64 {
     let why = text();
     match claims_of(claims) {
         Some(claims) => told(embed::consume_now(&claims, &buffer_of(buffer), &why), enter),
-        None => failed(&Failed::misuse("consume", Misuse::ClaimsEnded)),
+        None => failed(Failed::misuse("consume", Misuse::ClaimsEnded)),
     }
 }
 
@@ -241,9 +215,10 @@ fn claims_of(number: f64) -> Option<Claims> {
 extern "C" fn export(ticket: f64, buffer: f64) {
     let buffer = buffer_of(buffer);
     task::start(ticket, async move {
-        let export = buffer.export_async().await?;
+        let export = embed::export(&buffer).await?;
         embed::exported(&export, Use::Read).map(say_place)?;
-        Ok(keep(Kept::Export(export)))
+        task::answer(keep(Kept::Export(export)));
+        Ok(())
     });
 }
 
@@ -260,10 +235,9 @@ extern "C" fn may_copy(export: f64, write: u32) -> f64 {
 /// Lends the GPU buffer of a buffer for good; answers its number.
 #[unsafe(no_mangle)]
 extern "C" fn lend(buffer: f64) -> f64 {
-    told(buffer_of(buffer).lend(), |lent| {
-        let object: &dyn Any = &*lent.object.0;
-        object.downcast_ref::<Lending>().map_or(0.0, |lending| lending.0)
-    })
+    let buffer = buffer_of(buffer);
+    let region = embed::lend(&buffer).and_then(|_| embed::region(&buffer));
+    told(region, |region| region.0 as f64)
 }
 
 fn use_of(write: u32) -> Use {

@@ -5,8 +5,9 @@ use crate::driver::{self, Web, region};
 use crate::named::{NAMED, device_of, enter, site, text, told};
 use crate::page::{say, say_text};
 use crate::task;
-use crate::told::{number_of, say_counters, say_numbers, say_stats};
+use crate::told::{number_of, say_numbers, say_stats};
 use rig::driver::Addressed;
+use rig::embed::Begun;
 use rig::{BufferBuilder, Device, drivers, embed, memory};
 use std::sync::Arc;
 
@@ -37,7 +38,7 @@ extern "C" fn lost(ticket: f64, device: u32) {
     let device = device_of(device);
     task::start(ticket, async move {
         say_text(&device.lost_async().await);
-        Ok(0.0)
+        Ok(())
     });
 }
 
@@ -80,13 +81,15 @@ extern "C" fn facts(device: u32) {
 #[unsafe(no_mangle)]
 extern "C" fn stats(device: i32) {
     embed::drain();
+    let mut sum = [0; _];
     if let Ok(device) = u32::try_from(device) {
-        return say_stats(&device_of(device));
+        return say_stats(&device_of(device), &mut sum);
     }
     let devices = rig::devices();
     say(devices.len() as f64);
-    devices.iter().for_each(say_stats);
-    say_counters(rig::stats().sum);
+    devices.iter().for_each(|device| say_stats(device, &mut sum));
+    say_text("sum");
+    say_numbers(&sum);
 }
 
 /// Sets a device's budget.
@@ -110,21 +113,13 @@ extern "C" fn give_back(device: u32, all: u32) -> f64 {
 /// Closes a device.
 #[unsafe(no_mangle)]
 extern "C" fn close(ticket: f64, device: u32) {
-    let device = device_of(device);
-    task::start(ticket, async move {
-        device.close_async().await?;
-        Ok(0.0)
-    });
+    task::start(ticket, embed::close(device_of(device)));
 }
 
 /// Waits for a value of a device.
 #[unsafe(no_mangle)]
 extern "C" fn wait(ticket: f64, device: u32, value: f64) {
-    let device = device_of(device);
-    task::start(ticket, async move {
-        device.wait_async(value as u64).await?;
-        Ok(0.0)
-    });
+    task::start(ticket, embed::wait(device_of(device), value as u64));
 }
 
 /// Makes a buffer, with the label that was put in, after a handle was dropped where one is named;
@@ -132,10 +127,14 @@ extern "C" fn wait(ticket: f64, device: u32, value: f64) {
 #[unsafe(no_mangle)]
 extern "C" fn create(ticket: f64, device: u32, len: f64, dropped: f64) -> f64 {
     drop_kept(dropped);
-    let (device, tag) = (device_of(device), (text(), site()));
-    task::start_now(ticket, async move {
-        let builder = tagged(device.buffer(len as u64), tag);
-        Ok(enter(builder.create_async().await?))
+    let device = device_of(device);
+    let created = embed::create(tagged(device.buffer(len as u64)));
+    told(created, |begun| match begun {
+        Begun::Made(buffer) => enter(buffer),
+        Begun::Left(rest) => task::start_now(ticket, async move {
+            task::answer(enter(rest.finish(&device).await?));
+            Ok(())
+        }),
     })
 }
 
@@ -144,12 +143,12 @@ extern "C" fn create(ticket: f64, device: u32, len: f64, dropped: f64) -> f64 {
 #[unsafe(no_mangle)]
 extern "C" fn create_now(device: u32, len: f64, dropped: f64) -> f64 {
     drop_kept(dropped);
-    let (device, tag) = (device_of(device), (text(), site()));
-    told(tagged(device.buffer(len as u64), tag).create_now(), enter)
+    told(embed::create_now(tagged(device_of(device).buffer(len as u64))), enter)
 }
 
-/// Gives a buffer its label and its call site, where it has them.
-fn tagged(builder: BufferBuilder<'_>, (label, site): (String, String)) -> BufferBuilder<'_> {
+/// Gives a buffer the label and the call site that were put in, where there are any.
+fn tagged(builder: BufferBuilder<'_>) -> BufferBuilder<'_> {
+    let (label, site) = (text(), site());
     let builder = if label.is_empty() { builder } else { builder.label(label) };
     if site.is_empty() { builder } else { embed::at_site(builder, &site) }
 }

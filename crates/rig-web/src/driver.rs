@@ -24,13 +24,9 @@ pub(crate) const KIND: &str = "web";
 /// Commands that the page encoded, by number.
 pub(crate) struct Commands(pub(crate) f64);
 
-/// A GPU buffer of the page, by number.
-pub(crate) struct Lending(pub(crate) f64);
-
 /// A GPU device of the page.
 pub(crate) struct Web {
     gpu: u32,
-    facts: Facts,
     wakers: RefCell<Vec<Waker>>,
     /// What the page told last.
     told: Cell<Told>,
@@ -50,19 +46,8 @@ pub(crate) struct Told {
 
 impl Web {
     pub(crate) fn new(gpu: u32) -> Self {
-        let mut facts = Facts::host(&page::text(gpu, About::Architecture, 0.0));
-        facts.default_budget_bytes = BUDGET_BYTES;
-        facts.largest_bytes = page::gpu_largest(gpu) as u64 / WORD * WORD;
-        facts.queues = vec![Queue::ALL];
-        facts.piece_bytes = HALF_BYTES;
-        facts.half_bytes = HALF_BYTES;
-        facts.write_bytes = WRITE_BYTES;
-        facts.may_block = false;
-        facts.addressed = Addressed::Never;
-        facts.grain_bytes = WORD;
-        facts.rejects_later = true;
         let (wakers, told, stopped) = (RefCell::default(), Cell::default(), Cell::new(None));
-        Self { gpu, facts, wakers, told, stopped }
+        Self { gpu, wakers, told, stopped }
     }
 
     /// Returns the page's number of this device.
@@ -140,7 +125,18 @@ impl Driver for Web {
     }
 
     fn facts(&self) -> Facts {
-        self.facts.clone()
+        let mut facts = Facts::host(&page::text(self.gpu, About::Architecture, 0.0));
+        facts.default_budget_bytes = BUDGET_BYTES;
+        facts.largest_bytes = page::gpu_largest(self.gpu) as u64 / WORD * WORD;
+        facts.queues = vec![Queue::ALL];
+        facts.piece_bytes = HALF_BYTES;
+        facts.half_bytes = HALF_BYTES;
+        facts.write_bytes = WRITE_BYTES;
+        facts.may_block = false;
+        facts.addressed = Addressed::Never;
+        facts.grain_bytes = WORD;
+        facts.rejects_later = true;
+        facts
     }
 
     fn alloc(&self, ask: Ask) -> Alloc {
@@ -174,8 +170,9 @@ impl Driver for Web {
         page::gpu_free(self.gpu, number(region));
     }
 
-    fn lend(&self, region: Region) -> Option<Lent> {
-        Some(Lent(Arc::new(Lending(number(region)))))
+    fn lend(&self, _: Region) -> Option<Lent> {
+        // The page has the object, by the number that the region is.
+        Some(Lent(Arc::new(())))
     }
 
     fn let_go(&self, region: Region) -> bool {

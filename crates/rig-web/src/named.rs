@@ -6,13 +6,11 @@
 use crate::driver::Web;
 use crate::page;
 use crate::table::Table;
-use crate::task;
-use crate::told::Failed;
-use rig::embed::{Claimed, InPlace};
-use rig::{Buffer, Device, Export, Misuse, ReadClaim};
+use crate::told::say_error;
+use rig::embed::{Claimed, Failed, InPlace};
+use rig::{Buffer, Device, Export, ReadClaim};
 use std::any::Any;
 use std::cell::RefCell;
-use std::sync::Arc;
 
 /// Everything that the page names by number.
 pub(crate) struct Named {
@@ -83,32 +81,19 @@ pub(crate) fn web(device: &Device) -> Option<&Web> {
     driver.downcast_ref()
 }
 
-/// Answers a call that never waits here.
-pub(crate) fn now<T>(
-    call: &'static str,
-    future: impl Future<Output = rig::Result<T>>,
-    number: impl FnOnce(T) -> f64,
-) -> f64 {
-    match task::once(future) {
-        Some(result) => told(result, number),
-        None => {
-            let what = Misuse::WouldWait { what: Arc::from("a call in progress") };
-            failed(&Failed::misuse(call, what))
-        }
-    }
-}
-
 /// Answers the number that is made of what a call came to, or says its error.
 pub(crate) fn told<T>(result: Result<T, impl Into<Failed>>, number: impl FnOnce(T) -> f64) -> f64 {
     match result {
         Ok(answer) => number(answer),
-        Err(error) => failed(&error.into()),
+        Err(error) => failed(error.into()),
     }
 }
 
 /// Says the error of the call in progress; answers NaN.
-pub(crate) fn failed(error: &Failed) -> f64 {
-    error.say();
+#[cold]
+#[inline(never)]
+pub(crate) fn failed(error: Failed) -> f64 {
+    say_error(&error);
     page::answer_error();
     f64::NAN
 }
@@ -142,6 +127,10 @@ pub(crate) fn keep(kept: Kept) -> f64 {
 pub(crate) fn device_of(index: u32) -> Device {
     let device = NAMED.with_borrow(|named| named.devices.get(index as usize).cloned());
     device.expect("a device of the page is in the table")
+}
+
+pub(crate) fn buffers_of(numbers: &[f64]) -> Vec<Buffer> {
+    numbers.iter().map(|number| buffer_of(*number)).collect()
 }
 
 /// The page's classes look whether their handle was disposed first.

@@ -4,10 +4,11 @@
 //! settles its ticket; the page resolves the promise after the call that settled it has returned.
 
 use crate::driver::wake;
-use crate::named::failed;
+use crate::named::told;
 use crate::page;
 use crate::table::Table;
-use crate::told::Answer;
+use crate::told::say_error;
+use rig::embed::Outcome;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-type Task = Pin<Box<dyn Future<Output = Answer>>>;
+type Task = Pin<Box<dyn Future<Output = Outcome<()>>>>;
 
 /// A future with what wakes it, which is the same as long as it lives.
 struct Running {
@@ -31,29 +32,34 @@ struct Started {
     running: Option<Running>,
 }
 
-/// Starts a future whose answer settles a ticket.
-pub(crate) fn start(ticket: f64, future: impl Future<Output = Answer> + 'static) {
+/// Starts a future whose end settles a ticket, with the number of [`answer`] or 0.
+pub(crate) fn start(ticket: f64, future: impl Future<Output = Outcome<()>> + 'static) {
     start_boxed(ticket, false, Box::pin(future));
 }
 
 /// Starts a future like [`start`] that moves bytes of buffers, and ends once their work does.
-pub(crate) fn start_move(ticket: f64, future: impl Future<Output = Answer> + 'static) {
+pub(crate) fn start_move(ticket: f64, future: impl Future<Output = Outcome<()>> + 'static) {
     start_boxed(ticket, true, Box::pin(future));
 }
 
 fn start_boxed(ticket: f64, is_move: bool, task: Task) {
-    if let Some(answer) = begin(ticket, is_move, task) {
-        settle(ticket, answer);
+    if let Some(ended) = begin(ticket, is_move, task) {
+        settle(ticket, ended);
     }
 }
 
 /// Starts a future that usually ends at once, whose answer is returned then; else 0, and the answer
 /// settles the ticket.
-pub(crate) fn start_now(ticket: f64, future: impl Future<Output = Answer> + 'static) -> f64 {
+pub(crate) fn start_now(ticket: f64, future: impl Future<Output = Outcome<()>> + 'static) -> f64 {
     match begin(ticket, false, Box::pin(future)) {
-        Some(answer) => answer.unwrap_or_else(|error| failed(&error)),
+        Some(ended) => told(ended, |()| ANSWER.take()),
         None => 0.0,
     }
+}
+
+/// Sets the number with which the task that is polled settles its ticket; it ends next.
+pub(crate) fn answer(number: f64) {
+    ANSWER.set(number);
 }
 
 /// Whether the task that is polled, itself no move, has to wait for a move that began before it,
@@ -69,7 +75,7 @@ pub(crate) fn waits_for_moves(waker: &Waker) -> bool {
     has_to.is_some()
 }
 
-fn begin(ticket: f64, is_move: bool, task: Task) -> Option<Answer> {
+fn begin(ticket: f64, is_move: bool, task: Task) -> Option<Outcome<()>> {
     // Owned by nobody while it is polled: what it calls may start others.
     let started = Started { ticket, is_move, running: None };
     let number = TASKS.with_borrow_mut(|tasks| tasks.insert(started));
@@ -78,11 +84,12 @@ fn begin(ticket: f64, is_move: bool, task: Task) -> Option<Answer> {
     poll(number, Running { task, woken, waker })
 }
 
-fn settle(ticket: f64, answer: Answer) {
-    match answer {
-        Ok(number) => page::settle(ticket, number),
+/// Settles a ticket.
+pub(crate) fn settle(ticket: f64, ended: Outcome<()>) {
+    match ended {
+        Ok(()) => page::settle(ticket, ANSWER.take()),
         Err(error) => {
-            error.say();
+            say_error(&error);
             page::settle_error(ticket);
         }
     }
@@ -122,8 +129,8 @@ pub(crate) fn pump() {
             };
             if let Some((ticket, running)) = TASKS.with_borrow_mut(take) {
                 running.woken.is_listed.store(false, Ordering::Relaxed);
-                if let Some(answer) = poll(number, running) {
-                    settle(ticket, answer);
+                if let Some(ended) = poll(number, running) {
+                    settle(ticket, ended);
                 }
             }
         }
@@ -132,14 +139,14 @@ pub(crate) fn pump() {
 }
 
 /// Polls a task; answers what it ends with.
-fn poll(number: f64, mut running: Running) -> Option<Answer> {
+fn poll(number: f64, mut running: Running) -> Option<Outcome<()>> {
     let outer = POLLED.replace(number);
     let polled = running.task.as_mut().poll(&mut Context::from_waker(&running.waker));
     POLLED.set(outer);
     match polled {
-        Poll::Ready(answer) => {
+        Poll::Ready(ended) => {
             end(number);
-            Some(answer)
+            Some(ended)
         }
         Poll::Pending => TASKS.with_borrow_mut(|tasks| {
             if let Some(started) = tasks.find_mut(number) {
@@ -182,6 +189,8 @@ thread_local! {
     static TASKS: RefCell<Table<Started>> = const { RefCell::new(Table::new()) };
     /// The task that is polled; 0 for none.
     static POLLED: Cell<f64> = const { Cell::new(0.0) };
+    /// What the task that ends answers.
+    static ANSWER: Cell<f64> = const { Cell::new(0.0) };
     /// Who waits for the end of tasks.
     static ENDS: RefCell<Vec<Waker>> = const { RefCell::new(Vec::new()) };
     static WOKEN: RefCell<Vec<f64>> = const { RefCell::new(Vec::new()) };

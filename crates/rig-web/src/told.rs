@@ -3,45 +3,10 @@
 //! `js/said.ts` and `js/error.ts` give them their names.
 
 use crate::page::{say, say_text};
-use rig::{Device, DeviceStats, Error, LabelTotal, Misuse, Report, SiteTotal, embed};
-
-/// What a call answers, which is told upwards through many: a number, or an error in one word.
-pub(crate) type Answer = Result<f64, Failed>;
-
-/// An error on its way to the page.
-pub(crate) struct Failed(Box<Error>);
-
-impl Failed {
-    /// Makes a mistake of the page's own finding one of a call.
-    pub(crate) fn misuse(call: &'static str, what: Misuse) -> Self {
-        Self::from(Error::Misuse { call, what })
-    }
-
-    /// Makes an error that of the call which the program made.
-    pub(crate) fn renamed(error: impl Into<Self>, of: &'static str) -> Self {
-        let mut failed = error.into();
-        if let Error::Misuse { call, .. } = &mut *failed.0 {
-            *call = of;
-        }
-        failed
-    }
-
-    /// Says the error.
-    pub(crate) fn say(&self) {
-        say_error(&self.0);
-    }
-}
-
-impl From<Error> for Failed {
-    #[cold]
-    #[inline(never)]
-    fn from(error: Error) -> Self {
-        Self(Box::new(error))
-    }
-}
+use rig::{Device, Error, LabelTotal, Report, SiteTotal, embed};
 
 /// Says an error: which of the four it is, then its fields.
-fn say_error(error: &Error) {
+pub(crate) fn say_error(error: &Error) {
     say_text(error.code());
     match error {
         Error::OutOfMemory { device, asked_bytes, held_bytes, budget_bytes, report } => {
@@ -64,17 +29,17 @@ fn say_error(error: &Error) {
     }
 }
 
-/// Says the statistics of a device, and what is live by label and by call site.
-pub(crate) fn say_stats(device: &Device) {
-    say_counters(device.stats());
+/// Says the statistics of a device, and what is live by label and by call site; adds its numbers to
+/// a sum, in which they saturate.
+pub(crate) fn say_stats(device: &Device, sum: &mut [u64; 24]) {
+    let mut stats = device.stats();
+    say_text(&stats.name);
+    for (number, sum) in embed::numbers(&mut stats).into_iter().zip(sum) {
+        say(number_of(*number));
+        *sum = sum.saturating_add(*number);
+    }
     say_labels(&device.labels());
     say_sites(&device.sites());
-}
-
-/// Says what a device holds, and what came of its allocations.
-pub(crate) fn say_counters(mut stats: DeviceStats) {
-    say_text(&stats.name);
-    embed::numbers(&mut stats).into_iter().for_each(|number| say(number_of(*number)));
 }
 
 fn say_report(report: &Report) {

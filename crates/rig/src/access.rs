@@ -303,6 +303,15 @@ pub(crate) fn part_bytes(buffer: &Buffer, offset: u64, len: u64) -> Outcome<Host
     }
 }
 
+/// Waits for what an access in place follows, of a buffer that is given; it is refused what the
+/// access would be.
+pub(crate) async fn ready(buffer: Buffer, call: &'static str, access: Access) -> Outcome<()> {
+    buffer.check_access(call, access)?;
+    let side = Side { buffer: &buffer, access };
+    follow_present(&[Some(side), None]).await?;
+    check_claim(call, side)
+}
+
 impl Buffer {
     /// Waits until the host may read the bytes, or write them: for the last write, or for every
     /// use (S3.7). A loss already present is told before anything is waited for.
@@ -390,12 +399,15 @@ impl Buffer {
     /// - `Unsupported`: the host does not always address the memory.
     /// - `Lost`: the memory is a lost device's, or any point of it is lost.
     pub async fn export_async(&self) -> Result<Export> {
+        Ok(self.export_at().await?)
+    }
+
+    pub(crate) async fn export_at(&self) -> Outcome<Export> {
         entry::check("export")?;
         self.check_live("export")?;
         if self.at.is_mapped_buffer() {
-            return Err(self
-                .unaddressed("the host addresses this memory only while it is mapped")
-                .into());
+            let why = "the host addresses this memory only while it is mapped";
+            return Err(self.unaddressed(why));
         }
         self.check_addressed()?;
         self.check_losses(Access::Write)?;
@@ -425,19 +437,24 @@ impl Buffer {
         Ok(Export::new(pinned, bytes.range(offset, self.len())))
     }
 
-    /// Checks, waits, claims as a running closure, and finds the bytes.
-    pub(crate) async fn access(
-        &self,
-        call: &'static str,
-        access: Access,
-    ) -> Outcome<(Claim, HostBytes)> {
+    /// Checks what an access in place does ahead of its waits.
+    fn check_access(&self, call: &'static str, access: Access) -> Outcome<()> {
         entry::check(call)?;
         self.check_live(call)?;
         if access == Access::Write {
             self.check_writable(call)?;
         }
         self.check_addressed()?;
-        self.check_devices()?;
+        self.check_devices()
+    }
+
+    /// Checks, waits, claims as a running closure, and finds the bytes.
+    pub(crate) async fn access(
+        &self,
+        call: &'static str,
+        access: Access,
+    ) -> Outcome<(Claim, HostBytes)> {
+        self.check_access(call, access)?;
         let [claim, _] = claim_host(call, &[Side { buffer: self, access }]).await?;
         let Some(mut claim) = claim else {
             return Misuse::Busy.of(call);

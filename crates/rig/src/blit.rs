@@ -15,6 +15,7 @@ use crate::hand::{Job, Touch, hand_over};
 use crate::life;
 use crate::piece::{End, part_of, staged};
 use crate::wait;
+use std::borrow::Borrow;
 
 /// Copies between a buffer, from `offset` on, and host bytes, which stay until this is over or
 /// dropped: out for a read, like [`Buffer::blit_to_async`], else in, like
@@ -29,11 +30,11 @@ pub fn blit(
     offset: u64,
     bytes: HostBytes,
     what: Use,
-) -> impl Future<Output = Result<()>> {
+) -> impl Future<Output = Outcome<()>> {
     blit_at(buffer, offset, bytes, what.into())
 }
 
-async fn blit_at(buffer: &Buffer, offset: u64, bytes: HostBytes, access: Access) -> Result<()> {
+async fn blit_at(buffer: &Buffer, offset: u64, bytes: HostBytes, access: Access) -> Outcome<()> {
     let call = if access == Access::Read { "blit_to" } else { "blit_from" };
     entry::check(call)?;
     check_range(call, offset, bytes.len_bytes(), buffer.len())?;
@@ -42,9 +43,9 @@ async fn blit_at(buffer: &Buffer, offset: u64, bytes: HostBytes, access: Access)
         return Ok(());
     }
     let _call = Call::moving(&buffer.at);
-    let part = buffer.view(offset, bytes.len_bytes())?;
+    let part = buffer.part(offset, bytes.len_bytes());
     if !part.at.is_file() && !part.at.is_addressed() {
-        return Ok(staged(&part, &End::Bytes(bytes), access).await?);
+        return staged(&part, &End::Bytes(bytes), access).await;
     }
     let _held = claim_host(call, &[Claimed { buffer: &part, access }]).await?;
     match access {
@@ -58,7 +59,6 @@ async fn blit_at(buffer: &Buffer, offset: u64, bytes: HostBytes, access: Access)
 
 /// What a blit or a fill checks, in the order of S0.3.
 fn begin(call: &'static str, buffer: &Buffer, access: Access) -> Outcome<()> {
-    entry::check(call)?;
     buffer.check_live(call)?;
     if access == Access::Write {
         buffer.check_writable(call)?;
@@ -77,7 +77,7 @@ impl Buffer {
     /// `Misuse` for a range past the end, a dead buffer, a conflict (`Busy`); `Lost`;
     /// `OutOfMemory` of the host for staging; `Unsupported` on a device without copies.
     pub async fn blit_to_async(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        blit_at(self, offset, HostBytes::lent_mut(out), Access::Read).await
+        Ok(blit_at(self, offset, HostBytes::lent_mut(out), Access::Read).await?)
     }
 
     /// Copies bytes into the buffer, from `offset` on; returns with them there. Reaches any
@@ -87,7 +87,7 @@ impl Buffer {
     ///
     /// Those of [`Buffer::blit_to_async`]; `Misuse` for a read-only buffer.
     pub async fn blit_from_async(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        blit_at(self, offset, HostBytes::lent(bytes), Access::Write).await
+        Ok(blit_at(self, offset, HostBytes::lent(bytes), Access::Write).await?)
     }
 
     /// Sets every byte of the buffer; returns when it is done. Reaches any buffer. Waits for every
@@ -97,24 +97,30 @@ impl Buffer {
     ///
     /// Those of [`Buffer::blit_from_async`].
     pub async fn fill_async(&self, byte: u8) -> Result<()> {
-        begin("fill", self, Access::Write)?;
-        if self.is_empty() {
-            return Ok(());
-        }
-        let _call = Call::moving(&self.at);
-        if self.at.is_file() || self.at.is_addressed() {
-            let side = Claimed { buffer: self, access: Access::Write };
-            let _held = claim_host("fill", &[side]).await?;
-            if self.at.is_file() {
-                return Ok(fill_file(self, byte)?);
-            }
-            part_bytes(self, 0, self.len())?.fill(byte);
-            return Ok(());
-        }
-        Ok(device_fill(self, byte).await?)
+        Ok(fill_at(self, byte).await?)
     }
 }
 
+/// Fills a buffer that is lent, or given.
+pub(crate) async fn fill_at(buffer: impl Borrow<Buffer>, byte: u8) -> Outcome<()> {
+    let buffer = buffer.borrow();
+    entry::check("fill")?;
+    begin("fill", buffer, Access::Write)?;
+    if buffer.is_empty() {
+        return Ok(());
+    }
+    let _call = Call::moving(&buffer.at);
+    if buffer.at.is_file() || buffer.at.is_addressed() {
+        let side = Claimed { buffer, access: Access::Write };
+        let _held = claim_host("fill", &[side]).await?;
+        if buffer.at.is_file() {
+            return fill_file(buffer, byte);
+        }
+        part_bytes(buffer, 0, buffer.len())?.fill(byte);
+        return Ok(());
+    }
+    device_fill(buffer, byte).await
+}
 async fn device_fill(buffer: &Buffer, byte: u8) -> Outcome<()> {
     let device = &buffer.at.owner;
     let queues = &device.facts.queues;

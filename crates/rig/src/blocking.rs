@@ -4,6 +4,7 @@
 //! runtime it blocks the thread. Accesses in place run their closure after the wait, so that the
 //! closure may wait for itself.
 
+use crate::blit::fill_at;
 use crate::buffer::{Buffer, Use};
 use crate::copy::{copy_now, copy_on};
 use crate::create::{Begun, BufferBuilder};
@@ -41,7 +42,7 @@ use bytemuck::Pod;
 /// # }
 /// ```
 pub fn copy(src: &Buffer, dst: &Buffer) -> Result<()> {
-    if copy_now(src, dst)? { Ok(()) } else { wait::block_on(copy_on(src, dst)) }
+    if copy_now(src, dst)? { Ok(()) } else { Ok(wait::block_on(copy_on(src, dst))?) }
 }
 
 impl Device {
@@ -144,9 +145,10 @@ impl BufferBuilder<'_> {
         if is_plain && let Some(made) = reclaim::quick(&self.device.owner, self.len) {
             return Ok(Buffer::whole(made, self.len));
         }
+        let device = self.device;
         match self.begin("create_buffer")? {
             Begun::Made(buffer) => Ok(buffer),
-            left => Ok(wait::block_on(left.finish())?),
+            Begun::Left(rest) => Ok(wait::block_on(rest.finish(device))?),
         }
     }
 }
@@ -216,7 +218,7 @@ impl Buffer {
     ///
     /// Those of [`Buffer::export_async`].
     pub fn export(&self) -> Result<Export> {
-        wait::block_on(self.export_async())
+        Ok(wait::block_on(self.export_at())?)
     }
 
     /// Copies out like [`Buffer::blit_to_async`], and blocks meanwhile.
@@ -243,7 +245,7 @@ impl Buffer {
     ///
     /// Those of [`Buffer::fill_async`].
     pub fn fill(&self, byte: u8) -> Result<()> {
-        wait::block_on(self.fill_async(byte))
+        Ok(wait::block_on(fill_at(self, byte))?)
     }
 }
 

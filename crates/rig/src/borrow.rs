@@ -45,6 +45,10 @@ use std::sync::Arc;
 /// # }
 /// ```
 pub fn borrow(device: &Device, buffer: &Buffer) -> Result<Option<Buffer>> {
+    Ok(borrow_on(device, buffer)?)
+}
+
+pub(crate) fn borrow_on(device: &Device, buffer: &Buffer) -> Outcome<Option<Buffer>> {
     entry::check("borrow")?;
     buffer.check_live("borrow")?;
     life::check_lost(&device.owner)?;
@@ -57,7 +61,7 @@ pub fn borrow(device: &Device, buffer: &Buffer) -> Result<Option<Buffer>> {
         return Ok(None);
     }
     if root.memory == Memory::Empty {
-        return Ok(empty_on(target, buffer)?);
+        return Ok(Some(empty_on(target, buffer)));
     }
     if root.is_mapped_buffer() {
         return Ok(target.is_host().then(|| buffer.through(On::Host)));
@@ -76,11 +80,11 @@ fn on(buffer: &Buffer, map: Option<MapRef>) -> Option<Buffer> {
 }
 
 /// A buffer of 0 bytes borrows anywhere without a mapping (S4.3).
-fn empty_on(target: &Arc<Owner>, buffer: &Buffer) -> Outcome<Option<Buffer>> {
+fn empty_on(target: &Arc<Owner>, buffer: &Buffer) -> Buffer {
     let made = Mapping::new(target, buffer.at.record());
     *made.state.lock() = MapState::Released;
     target.heap.lock().maps.leave(made.place.load(Ordering::Relaxed));
-    Ok(Some(buffer.through(On::Mapped(MapRef::new(made)))))
+    buffer.through(On::Mapped(MapRef::new(made)))
 }
 
 fn map_host(

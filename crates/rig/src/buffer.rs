@@ -234,9 +234,14 @@ impl Buffer {
     ///
     /// `Misuse`: the range ends past the buffer, or the buffer is dead.
     pub fn view(&self, offset: u64, len: u64) -> Result<Self> {
-        entry::check("view")?;
-        check_range("view", offset, len, self.len)?;
-        self.check_live("view")?;
+        Ok(self.view_for("view", offset, len)?)
+    }
+
+    /// Returns the same for `call`.
+    pub(crate) fn view_for(&self, call: &'static str, offset: u64, len: u64) -> Outcome<Self> {
+        entry::check(call)?;
+        check_range(call, offset, len, self.len)?;
+        self.check_live(call)?;
         Ok(self.part(offset, len))
     }
 
@@ -253,23 +258,30 @@ impl Buffer {
     ///
     /// `Misuse`: the buffer is dead already; a claim is held or a call moves the bytes (`Busy`).
     pub async fn free_async(&self) -> Result<()> {
+        // Looked at again after each wait: a call may have begun to move the bytes.
+        while !self.free_now()? {
+            let (allocation, ask, pass) = (self.at.record(), Ask::Free, Pass::No);
+            await_native!(wait::Released { allocation, ask, pass });
+        }
+        Ok(())
+    }
+
+    /// Frees unless that has to wait for the end of a hand-over; answers whether it did.
+    pub(crate) fn free_now(&self) -> Outcome<bool> {
         entry::check_free("free")?;
         self.check_live("free")?;
-        let (allocation, ask, pass) = (self.at.record(), Ask::Free, Pass::No);
-        // Looked at again after each wait: a call may have begun to move the bytes.
-        while !allocation.is_moved() {
-            match allocation.ask(ask, pass) {
-                Answer::Waits if HAS_THREADS => {
-                    await_native!(wait::Released { allocation, ask, pass });
-                }
-                answer => {
-                    wait::judge_claim("free", allocation, answer)?;
-                    self.bury();
-                    return Ok(());
-                }
+        let record = self.at.record();
+        if record.is_moved() {
+            return Misuse::Busy.of("free");
+        }
+        match record.ask(Ask::Free, Pass::No) {
+            Answer::Waits if HAS_THREADS => Ok(false),
+            answer => {
+                wait::judge_claim("free", record, answer)?;
+                self.bury();
+                Ok(true)
             }
         }
-        Misuse::Busy.of("free")
     }
 
     /// Sends the memory of a dead allocation home, and ends its mappings.
@@ -304,6 +316,10 @@ impl Buffer {
     /// - `Lost`: the device is lost.
     /// - `Unsupported`: the driver has no such object.
     pub fn lend(&self) -> Result<LentBuffer> {
+        Ok(self.lend_now()?)
+    }
+
+    pub(crate) fn lend_now(&self) -> Outcome<LentBuffer> {
         entry::check("lend")?;
         self.check_live("lend")?;
         self.check_devices()?;
@@ -313,9 +329,7 @@ impl Buffer {
         self.check_live("lend")?;
         let object = life::InFlight::new(owner)?.driver().lend(self.at.region);
         let Some(object) = object.filter(|_| !self.at.is_file()) else {
-            return Err(
-                Failed::unsupported(&owner.name, "this memory has no object to lend").into()
-            );
+            return Err(Failed::unsupported(&owner.name, "this memory has no object to lend"));
         };
         self.leave_claims("lend")?;
         pinned.set_lent();

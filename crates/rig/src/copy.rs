@@ -11,7 +11,7 @@ use crate::borrow::{self, MAPS_PEERS};
 use crate::buffer::{Buffer, On};
 use crate::driver::{Access, Region, Span};
 use crate::entry;
-use crate::error::{Failed, Misuse, Outcome, Result};
+use crate::error::{Failed, Misuse, Outcome, Result, public};
 use crate::files::{read_file, write_file};
 use crate::life;
 use crate::piece::{End, device_copy, file_to_file, note, staged, staged_through};
@@ -21,6 +21,7 @@ use crate::staging::MAPS_HOST;
 use crate::sync::await_native;
 use crate::timeline::{DeviceId, track};
 use crate::wait;
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 /// Copies all of `src` to `dst`, which are of one length, and returns with the bytes there. The
@@ -56,10 +57,12 @@ use std::sync::Arc;
 // Not async itself: of a public async function the compiler makes all code here, and once more in
 // the program that calls it, which keeps parts of both.
 pub fn copy_async(src: &Buffer, dst: &Buffer) -> impl Future<Output = Result<()>> {
-    copy_at(src, dst)
+    public(copy_at(src, dst))
 }
 
-async fn copy_at(src: &Buffer, dst: &Buffer) -> Result<()> {
+/// Copies between buffers that are lent, or given.
+pub(crate) async fn copy_at(src: impl Borrow<Buffer>, dst: impl Borrow<Buffer>) -> Outcome<()> {
+    let (src, dst) = (src.borrow(), dst.borrow());
     if copy_now(src, dst)? { Ok(()) } else { copy_on(src, dst).await }
 }
 
@@ -88,10 +91,10 @@ pub(crate) fn copy_now(src: &Buffer, dst: &Buffer) -> Outcome<bool> {
 }
 
 /// Makes a copy that was checked.
-pub(crate) async fn copy_on(src: &Buffer, dst: &Buffer) -> Result<()> {
+pub(crate) async fn copy_on(src: &Buffer, dst: &Buffer) -> Outcome<()> {
     let _calls = [Call::moving(&src.at), Call::moving(&dst.at)];
     let (route, _peer) = choose(src, dst)?;
-    Ok(run(route, src, dst).await?)
+    run(route, src, dst).await
 }
 
 async fn run(route: Route, src: &Buffer, dst: &Buffer) -> Outcome<()> {

@@ -55,7 +55,11 @@ impl BufferBuilder<'_> {
     ///
     /// Those of [`Device::create_buffer_async`].
     pub async fn create_async(self) -> Result<Buffer> {
-        Ok(self.begin("create_buffer")?.finish().await?)
+        let device = self.device;
+        match self.begin("create_buffer")? {
+            Begun::Made(buffer) => Ok(buffer),
+            Begun::Left(rest) => Ok(rest.finish(device).await?),
+        }
     }
 
     /// Makes the buffer without ever waiting: by the cache, or by room that is there.
@@ -64,44 +68,65 @@ impl BufferBuilder<'_> {
     ///
     /// Those of [`Device::create_buffer_async`]; the report has no rounds.
     pub fn create_now(self) -> Result<Buffer> {
+        Ok(self.create_at_once()?)
+    }
+
+    pub(crate) fn create_at_once(self) -> Outcome<Buffer> {
+        let owner = &self.device.owner;
         match self.begin("create_buffer_now")? {
             Begun::Made(buffer) => Ok(buffer),
-            Begun::Left { owner, len, left } => {
+            Begun::Left(Rest { len, left }) => {
                 Ok(Buffer::whole(reclaim::create_now(owner, left)?, len))
             }
         }
     }
-}
 
-impl<'a> BufferBuilder<'a> {
     /// Does all that needs no wait and no driver.
     #[cfg_attr(not(target_family = "wasm"), inline)] // The package would have it twice.
-    pub(crate) fn begin(self, call: &'static str) -> Outcome<Begun<'a>> {
+    pub(crate) fn begin(self, call: &'static str) -> Outcome<Begun> {
         let Self { device, len, kind, tag } = self;
         entry::check(call)?;
         check_kind(&device.owner, kind)?;
         Ok(match reclaim::first(&device.owner, Want { kind, len, tag })? {
             First::Made(at) => Begun::Made(Buffer::whole(at, len)),
-            First::Left(left) => Begun::Left { owner: &device.owner, len, left },
+            First::Left(left) => Begun::Left(Rest { len, left }),
         })
     }
 }
 
 /// A buffer, or what is left to do for it.
-pub(crate) enum Begun<'a> {
+#[derive(Debug)]
+pub enum Begun {
+    /// It was made without a wait.
     Made(Buffer),
-    Left { owner: &'a Arc<Owner>, len: u64, left: Left },
+    /// It takes more, which may wait.
+    Left(Rest),
 }
 
-impl Begun<'_> {
-    /// Does what is left.
-    pub(crate) async fn finish(self) -> Outcome<Buffer> {
-        match self {
-            Self::Made(buffer) => Ok(buffer),
-            Self::Left { owner, len, left } => {
-                reclaim::climb(owner, left).await.map(|at| Buffer::whole(at, len))
-            }
-        }
+/// What is left to do for a buffer.
+pub struct Rest {
+    len: u64,
+    left: Left,
+}
+
+impl Rest {
+    /// Does it, on the device that the buffer is for.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Device::create_buffer_async`].
+    pub fn finish(self, device: &Device) -> impl Future<Output = Outcome<Buffer>> {
+        finish(self, &device.owner)
+    }
+}
+
+async fn finish(Rest { len, left }: Rest, owner: &Arc<Owner>) -> Outcome<Buffer> {
+    reclaim::climb(owner, left).await.map(|at| Buffer::whole(at, len))
+}
+
+impl std::fmt::Debug for Rest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Rest({} bytes)", self.len)
     }
 }
 

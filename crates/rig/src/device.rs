@@ -24,6 +24,7 @@ use crate::report::{DeviceStats, LabelTotal, Returned, SiteTotal};
 use crate::sync::await_native;
 use crate::timeline::{DeviceId, Fate, Point};
 use crate::wait;
+use std::borrow::Borrow;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
@@ -96,7 +97,7 @@ impl Device {
         name: &str,
         driver: &'static str,
         make: impl FnOnce() -> Arc<dyn Driver>,
-    ) -> Result<Self> {
+    ) -> Outcome<Self> {
         entry::check("open")?;
         host_owner();
         Ok(Self { owner: open::open_now(name, driver, make)? })
@@ -167,9 +168,14 @@ impl Device {
     ///
     /// `Misuse` for 0 and for a value that was not submitted.
     pub fn point(&self, value: u64) -> Result<Point> {
+        Ok(self.point_for("point", value)?)
+    }
+
+    /// Returns the same for `call`.
+    pub(crate) fn point_for(&self, call: &'static str, value: u64) -> Outcome<Point> {
         let submitted = self.submitted();
         if value == 0 || value > submitted {
-            return Misuse::NotSubmitted { value, submitted }.of("point");
+            return Misuse::NotSubmitted { value, submitted }.of(call);
         }
         Ok(Point::new(self.owner.id, value))
     }
@@ -181,7 +187,7 @@ impl Device {
     /// - `Misuse`: the value was not submitted, or the driver found its work wrong later (S8.8).
     /// - `Lost`: the device is lost, however old the value is.
     pub async fn wait_async(&self, value: u64) -> Result<()> {
-        if self.wait_now(value)? { Ok(()) } else { Ok(self.wait_on(value).await?) }
+        Ok(wait_at(self, value).await?)
     }
 
     /// Goes on where [`Device::wait_now`] found the value unreached.
@@ -231,9 +237,8 @@ impl Device {
         life::drain(&self.owner);
         life::with_after(|after| {
             let mut left = self.owner.heap.lock().books.over_bytes();
-            for device in cachers(&self.owner) {
-                let kind = cached_kind(&self.owner, &device);
-                drain::empty_cache(&device, after, |heap| {
+            each_cacher(&self.owner, |device, kind| {
+                drain::empty_cache(device, after, |heap| {
                     if left == 0 {
                         return None;
                     }
@@ -241,7 +246,7 @@ impl Device {
                     left = left.saturating_sub(class.bytes());
                     Some((record, kind, class))
                 });
-            }
+            });
         });
         Ok(())
     }
@@ -352,29 +357,7 @@ impl Device {
     ///
     /// `Misuse` on the host and from inside a callback.
     pub async fn close_async(&self) -> Result<()> {
-        entry::check("close")?;
-        if self.owner.is_host() {
-            return Misuse::HostClose.of("close");
-        }
-        let submitted = self.submitted();
-        // A fault meanwhile is the reason of the loss; the close itself still succeeds.
-        let _ = wait::reach(&self.owner, submitted).await;
-        life::lose(&self.owner, &Arc::from(life::CLOSED));
-        poll_fn(|cx| {
-            self.owner.wakers.register(cx.waker());
-            if life::poll_stopped(&self.owner, cx.waker()).is_ready() {
-                return Poll::Ready(());
-            }
-            crate::tick::arm(&self.owner);
-            crate::tick::poke();
-            Poll::Pending
-        })
-        .await;
-        // Whoever saw the end of the stop may still have memory in its hands.
-        self.owner.note_due();
-        life::drain(&self.owner);
-        await_native!(self.owner.draining.wait_out(), ());
-        Ok(())
+        Ok(close_at(self).await?)
     }
 
     /// Loses the device with a reason that the program learned of (S12.1). On the host it does
@@ -396,18 +379,47 @@ impl Device {
     }
 }
 
-/// Returns the devices that cache what `payer` pays for: itself, and for the host every other.
-fn cachers(payer: &Arc<Owner>) -> Vec<Arc<Owner>> {
-    let mut devices = vec![Arc::clone(payer)];
-    if HAS_PINNED && payer.is_host() {
-        devices.extend(life::owners().into_iter().filter(|device| !device.is_host()));
-    }
-    devices
+/// Waits for a value of a device that is lent, or given.
+pub(crate) async fn wait_at(device: impl Borrow<Device>, value: u64) -> Outcome<()> {
+    let device = device.borrow();
+    if device.wait_now(value)? { Ok(()) } else { device.wait_on(value).await }
 }
 
-/// Returns the kind of memory that `device` caches and `payer` pays for.
-fn cached_kind(payer: &Owner, device: &Owner) -> usize {
-    usize::from(HAS_PINNED && device.id != payer.id)
+/// Closes a device that is lent, or given.
+pub(crate) async fn close_at(device: impl Borrow<Device>) -> Outcome<()> {
+    let device = device.borrow();
+    let owner = &device.owner;
+    entry::check("close")?;
+    if owner.is_host() {
+        return Misuse::HostClose.of("close");
+    }
+    // A fault meanwhile is the reason of the loss; the close itself still succeeds.
+    let _ = wait::reach(owner, device.submitted()).await;
+    life::lose(owner, &Arc::from(life::CLOSED));
+    poll_fn(|cx| {
+        owner.wakers.register(cx.waker());
+        if life::poll_stopped(owner, cx.waker()).is_ready() {
+            return Poll::Ready(());
+        }
+        crate::tick::arm(owner);
+        crate::tick::poke();
+        Poll::Pending
+    })
+    .await;
+    // Whoever saw the end of the stop may still have memory in its hands.
+    owner.note_due();
+    life::drain(owner);
+    await_native!(owner.draining.wait_out(), ());
+    Ok(())
+}
+
+/// Calls `f` with the devices that cache what `payer` pays for, itself and for the host every
+/// other, and with the kind of that memory.
+fn each_cacher(payer: &Arc<Owner>, mut f: impl FnMut(&Arc<Owner>, usize)) {
+    f(payer, 0);
+    if HAS_PINNED && payer.is_host() {
+        life::owners().iter().filter(|device| !device.is_host()).for_each(|device| f(device, 1));
+    }
 }
 
 impl PartialEq for Device {

@@ -2,18 +2,22 @@
 //! run inside a call, and a collector of garbage that takes its time. A browser's page is one.
 //!
 //! Natively a thread of the library's does what [`pass`] does; an embedder without threads calls
-//! it from a timer. Any thread may call anything here.
+//! it from a timer. What fails here does with [`Failed`], an [`Error`] in one word, which costs an
+//! embedder little to pass on. Any thread may call anything here.
 
-use crate::access::Claim;
+use crate::access::{Claim, ready};
 use crate::allocation::{Allocation, Memory, Parts, Ref, Site};
-use crate::buffer::{Buffer, Foreign, Use, wrap_foreign};
+use crate::blit::fill_at;
+use crate::borrow::borrow_on;
+use crate::buffer::{Buffer, Foreign, LentBuffer, Use, wrap_foreign};
 use crate::bytes::HostBytes;
 use crate::collector::{self, Pressure};
+use crate::copy::copy_at;
 use crate::create::BufferBuilder;
-use crate::device::Device;
+use crate::device::{Device, close_at, wait_at};
 use crate::driver::{Access, Native, Op, Part, Region, Work};
 use crate::entry;
-use crate::error::{Error, Failed, Misuse, Result};
+use crate::error::{Error, Misuse};
 use crate::export::Export;
 use crate::hand::{Job, Touch, hand_over, merge};
 use crate::kept::Claims;
@@ -29,6 +33,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use crate::blit::blit;
+pub use crate::create::{Begun, Rest};
+pub use crate::error::{Failed, Outcome};
 #[cfg(target_family = "wasm")]
 pub use crate::tick::set_poked;
 
@@ -43,7 +49,7 @@ pub fn open_now(
     name: &str,
     driver: &'static str,
     make: impl FnOnce() -> Arc<dyn crate::driver::Driver>,
-) -> Result<Device> {
+) -> Outcome<Device> {
     Device::open_now(name, driver, make)
 }
 
@@ -51,7 +57,7 @@ pub fn open_now(
 /// device needs one. Never waits. Waits of the library's make one due at once, as
 /// [`take_poke`] tells.
 pub fn pass() -> Option<Duration> {
-    tick::pass_here()
+    tick::pass_here().map(Duration::from_nanos)
 }
 
 /// Takes back what was dropped, on every device (S9.1): for numbers that tell of it. Never waits.
@@ -104,7 +110,7 @@ pub fn wrap(bytes: HostBytes, keeper: impl Any + MaybeSend) -> Buffer {
 /// # Errors
 ///
 /// `Lost`.
-pub fn wrap_region(device: &Device, region: Region, len: u64) -> Result<Buffer> {
+pub fn wrap_region(device: &Device, region: Region, len: u64) -> Outcome<Buffer> {
     drop(life::InFlight::new(&device.owner)?);
     let (owner, memory) = (Arc::clone(&device.owner), Memory::Wrapped);
     let record =
@@ -113,20 +119,124 @@ pub fn wrap_region(device: &Device, region: Region, len: u64) -> Result<Buffer> 
     Ok(Buffer::whole(Ref::new(record), len))
 }
 
-/// Ends all buffers of an allocation like [`Buffer::free_async`], but dead with `why`.
+/// Ends all buffers of an allocation like [`Buffer::free_async`], and never waits.
 ///
 /// # Errors
 ///
-/// Those of [`Buffer::free_async`].
-pub async fn end(buffer: &Buffer, why: &str) -> Result<()> {
+/// As there, and `Misuse::WouldWait` while a hand-over of the buffer is in progress.
+pub fn free_now(buffer: &Buffer) -> Outcome<()> {
+    if buffer.free_now()? { Ok(()) } else { hand_over_runs("free") }
+}
+
+/// Ends all buffers of an allocation like [`free_now`], but dead with `why`.
+///
+/// # Errors
+///
+/// Those of [`free_now`].
+pub fn end(buffer: &Buffer, why: &str) -> Outcome<()> {
     buffer.check_live("free")?;
     let record = buffer.at.record();
     record.extra.lock().why = Some(Arc::from(why));
-    let ended = buffer.free_async().await;
+    let ended = free_now(buffer);
     if ended.is_err() {
         record.extra.lock().why = None;
     }
     ended
+}
+
+/// Makes the error of a call that never waits, beside a hand-over.
+fn hand_over_runs<T>(call: &'static str) -> Outcome<T> {
+    Misuse::WouldWait { what: Arc::from("a hand-over in progress") }.of(call)
+}
+
+/// Makes a buffer like [`BufferBuilder::create_async`], as far as that never waits.
+///
+/// # Errors
+///
+/// Those of [`BufferBuilder::create_async`].
+pub fn create(builder: BufferBuilder<'_>) -> Outcome<Begun> {
+    builder.begin("create_buffer")
+}
+
+/// Makes a buffer like [`BufferBuilder::create_now`].
+///
+/// # Errors
+///
+/// Those of [`BufferBuilder::create_now`].
+pub fn create_now(builder: BufferBuilder<'_>) -> Outcome<Buffer> {
+    builder.create_at_once()
+}
+
+/// Returns a view like [`Buffer::view`], for `call`.
+///
+/// # Errors
+///
+/// Those of [`Buffer::view`].
+pub fn view(call: &'static str, buffer: &Buffer, offset: u64, len: u64) -> Outcome<Buffer> {
+    buffer.view_for(call, offset, len)
+}
+
+/// Borrows like [`rig::borrow`](crate::borrow).
+///
+/// # Errors
+///
+/// Those of [`rig::borrow`](crate::borrow).
+pub fn borrow(device: &Device, buffer: &Buffer) -> Outcome<Option<Buffer>> {
+    borrow_on(device, buffer)
+}
+
+/// Lends like [`Buffer::lend`].
+///
+/// # Errors
+///
+/// Those of [`Buffer::lend`].
+pub fn lend(buffer: &Buffer) -> Outcome<LentBuffer> {
+    buffer.lend_now()
+}
+
+/// Copies like [`copy_async`](crate::copy_async). This and what follows keep what they are given.
+///
+/// # Errors
+///
+/// Those of [`copy_async`](crate::copy_async).
+pub fn copy(src: Buffer, dst: Buffer) -> impl Future<Output = Outcome<()>> {
+    copy_at(src, dst)
+}
+
+/// Fills like [`Buffer::fill_async`].
+///
+/// # Errors
+///
+/// Those of [`Buffer::fill_async`].
+pub fn fill(buffer: Buffer, byte: u8) -> impl Future<Output = Outcome<()>> {
+    fill_at(buffer, byte)
+}
+
+/// Exports like [`Buffer::export_async`].
+///
+/// # Errors
+///
+/// Those of [`Buffer::export_async`].
+pub fn export(buffer: &Buffer) -> impl Future<Output = Outcome<Export>> {
+    buffer.export_at()
+}
+
+/// Waits for a value like [`Device::wait_async`].
+///
+/// # Errors
+///
+/// Those of [`Device::wait_async`].
+pub fn wait(device: Device, value: u64) -> impl Future<Output = Outcome<()>> {
+    wait_at(device, value)
+}
+
+/// Closes like [`Device::close_async`].
+///
+/// # Errors
+///
+/// Those of [`Device::close_async`].
+pub fn close(device: Device) -> impl Future<Output = Outcome<()>> {
+    close_at(device)
 }
 
 /// Returns the region by which a buffer's device names its bytes, for the commands of a submission
@@ -135,7 +245,7 @@ pub async fn end(buffer: &Buffer, why: &str) -> Result<()> {
 /// # Errors
 ///
 /// `Misuse`: the buffer is dead.
-pub fn region(buffer: &Buffer) -> Result<Region> {
+pub fn region(buffer: &Buffer) -> Outcome<Region> {
     buffer.check_live("submit")?;
     Ok(buffer.region())
 }
@@ -165,56 +275,49 @@ pub fn numbers(stats: &mut DeviceStats) -> [&mut u64; 24] {
 
 /// What an embedder submits at once: work in its driver's own form, or none, and the buffers that
 /// it uses.
-pub struct Submission<'a> {
+pub struct Submission {
     /// The device.
-    pub device: &'a Device,
+    pub device: Device,
     /// The work; none for what is on the device's queue already (S8.6).
     pub native: Option<Native>,
-    /// What it reads.
-    pub reads: &'a [Buffer],
-    /// What it writes, and may read.
-    pub writes: &'a [Buffer],
-    /// Further points that it follows.
-    pub waits: &'a [Point],
+    /// What it uses, and how; what it writes it may read.
+    pub uses: Vec<(Buffer, Access)>,
+    /// Further values that it follows, each of a device.
+    pub waits: Vec<(Device, u64)>,
 }
 
-impl<'a> Submission<'a> {
+impl Submission {
     /// Hands work over and returns its point, as if it had been prepared first; does not wait for
     /// the work. Waits as [`Prepared::submit_async`](crate::Prepared::submit_async) does.
     ///
     /// # Errors
     ///
     /// Those of [`Builder::build`](crate::Builder::build) and of `submit_async`.
-    pub async fn submit(self) -> Result<Point> {
-        let Self { device, native, reads, writes, waits } = self;
-        let owner = &device.owner;
-        let mut named = Vec::with_capacity(reads.len() + writes.len());
-        named.extend(reads.iter().map(|buffer| (buffer, Access::Read)));
-        named.extend(writes.iter().map(|buffer| (buffer, Access::Write)));
+    pub async fn submit(self) -> Outcome<Point> {
+        let owner = &self.device.owner;
         entry::check(SUBMIT)?;
         if !owner.has_timeline() {
-            return Err(Failed::unsupported(&owner.name, "this device takes no submissions").into());
+            return Err(Failed::unsupported(&owner.name, "this device takes no submissions"));
         }
-        for (buffer, _) in &named {
+        let mut points = Vec::with_capacity(self.waits.len());
+        for (device, value) in &self.waits {
+            points.push(device.point_for(SUBMIT, *value)?);
+        }
+        for (buffer, _) in &self.uses {
             check_on(SUBMIT, owner, buffer.device_owner())?;
         }
-        check_usable(SUBMIT, named.iter().copied())?;
+        let uses = self.uses.iter().map(|(buffer, access)| (buffer, *access));
+        check_usable(SUBMIT, uses.clone())?;
         life::check_lost(owner)?;
-        for (buffer, _) in &named {
+        for (buffer, _) in uses.clone() {
             buffer.check_devices()?;
         }
-        for point in waits {
-            life::check_submitted(SUBMIT, *point)?;
-        }
         let parts =
-            native.map(|native| Part { queue: 0, after: Vec::new(), op: Op::Native(native) });
-        let span = |(buffer, access): &(&Buffer, Access)| span_of(buffer, *access);
-        let spans: Vec<_> = named.iter().map(span).collect();
-        let touch =
-            |(buffer, access): &(&'a Buffer, Access)| Touch { at: &buffer.at, access: *access };
-        let touches = merge(named.iter().map(touch));
+            self.native.map(|native| Part { queue: 0, after: Vec::new(), op: Op::Native(native) });
+        let spans: Vec<_> = uses.clone().map(|(buffer, access)| span_of(buffer, access)).collect();
+        let touches = merge(uses.map(|(buffer, access)| Touch { at: &buffer.at, access }));
         let work = Work { prepared: None, parts: parts.as_slice(), spans: &spans };
-        Ok(hand_over(owner, &Job { waits, ..Job::of(SUBMIT, work, &touches) }).await?)
+        hand_over(owner, &Job { waits: &points, ..Job::of(SUBMIT, work, &touches) }).await
     }
 }
 
@@ -232,13 +335,18 @@ impl InPlace {
     /// # Errors
     ///
     /// Those of [`Buffer::read_async`] and [`Buffer::write_async`].
-    pub async fn begin(buffer: &Buffer, what: Use) -> Result<Self> {
-        let call = match what {
-            Use::Read => "read",
-            Use::Write => "write",
-        };
-        let (claim, bytes) = buffer.access(call, what.into()).await?;
+    pub async fn begin(buffer: &Buffer, what: Use) -> Outcome<Self> {
+        let (claim, bytes) = buffer.access(name_of(what), what.into()).await?;
         Ok(Self { bytes, _claim: claim })
+    }
+
+    /// Waits for the work that [`InPlace::begin`] waits for, and claims nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`InPlace::begin`].
+    pub fn ready(buffer: Buffer, what: Use) -> impl Future<Output = Outcome<()>> {
+        ready(buffer, name_of(what), what.into())
     }
 
     /// Returns where the bytes are.
@@ -247,14 +355,25 @@ impl InPlace {
     }
 }
 
+fn name_of(access: Use) -> &'static str {
+    match access {
+        Use::Read => "read",
+        Use::Write => "write",
+    }
+}
+
 /// Claims like [`Claims::with`], until the answer is dropped: for functions that cannot run inside
-/// a call.
+/// a call. Among all are so many reads, then donations of so many buffers.
 ///
 /// # Errors
 ///
 /// Those of [`Claims::with`].
-pub fn claim(reads: &[&Buffer], donations: &[&[&Buffer]]) -> Result<Claimed> {
-    Ok(Claimed(Claims::begin(reads, donations)?))
+pub fn claim(
+    all: &[Buffer],
+    reads: usize,
+    donations: impl Iterator<Item = usize>,
+) -> Outcome<Claimed> {
+    Ok(Claimed(Claims::begin(all, reads, donations)?))
 }
 
 /// Claims of a call in progress; they end when this is dropped.
@@ -280,9 +399,8 @@ impl Drop for Claimed {
 /// # Errors
 ///
 /// As there, and `Misuse::WouldWait` while a hand-over of the buffer is in progress.
-pub fn consume_now(claims: &Claims, buffer: &Buffer, why: &str) -> Result<Buffer> {
-    let what = || Misuse::WouldWait { what: Arc::from("a hand-over in progress") };
-    Ok(claims.consume_by(buffer, why, |_| what().of("consume"))?)
+pub fn consume_now(claims: &Claims, buffer: &Buffer, why: &str) -> Outcome<Buffer> {
+    claims.consume_by(buffer, why, |_| hand_over_runs("consume"))
 }
 
 /// Returns where the bytes of an export are, for a copy that the embedder does at once, before
@@ -291,12 +409,12 @@ pub fn consume_now(claims: &Claims, buffer: &Buffer, why: &str) -> Result<Buffer
 /// # Errors
 ///
 /// `Misuse`: read-only memory; something that conflicts is running (`Busy`).
-pub fn exported(export: &Export, what: Use) -> Result<HostBytes> {
+pub fn exported(export: &Export, what: Use) -> Outcome<HostBytes> {
     let call = match what {
         Use::Read => "copy_out",
         Use::Write => "copy_in",
     };
-    Ok(export.place(call, what.into())?)
+    export.place(call, what.into())
 }
 
 /// Returns the value of a buffer's last write, if its own device wrote last.

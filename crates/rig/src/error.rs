@@ -12,8 +12,9 @@ pub(crate) use crate::report::text;
 /// The result of a call of this library.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The result of a function in here: it is told upwards through many, so its error is one word.
-pub(crate) type Outcome<T> = std::result::Result<T, Failed>;
+/// The result of a function in here, or of a call of an embedder: it is told upwards through many,
+/// so its error is one word.
+pub type Outcome<T> = std::result::Result<T, Failed>;
 
 /// Why a call failed. A failed call changed nothing, unless its documentation says so.
 ///
@@ -98,9 +99,10 @@ impl Error {
     }
 }
 
-/// An error on its way to the caller of a public function, who gets it by value.
+/// An error on its way to the caller of a public function, who gets it by value; an embedder passes
+/// it on.
 #[derive(Clone, Debug)]
-pub(crate) struct Failed(Box<Error>);
+pub struct Failed(Box<Error>);
 
 impl Failed {
     /// Makes the error of a device that cannot do what was asked.
@@ -113,13 +115,31 @@ impl Failed {
     /// Makes a mistake the error of `call`.
     #[cold]
     #[inline(never)]
-    pub(crate) fn misuse(call: &'static str, what: Misuse) -> Self {
+    pub fn misuse(call: &'static str, what: Misuse) -> Self {
         Self::from(Error::Misuse { call, what })
+    }
+
+    /// Makes it the error of the call that the program made, if a mistake is what went wrong.
+    #[cold]
+    #[inline(never)]
+    pub fn renamed(mut self, of: &'static str) -> Self {
+        if let Error::Misuse { call, .. } = &mut *self.0 {
+            *call = of;
+        }
+        self
     }
 
     /// Whether a device's loss is what went wrong.
     pub(crate) fn is_lost(&self) -> bool {
         matches!(*self.0, Error::Lost { .. })
+    }
+}
+
+impl std::ops::Deref for Failed {
+    type Target = Error;
+
+    fn deref(&self) -> &Error {
+        &self.0
     }
 }
 
@@ -322,6 +342,11 @@ impl Misuse {
     pub(crate) fn of<T, E: From<Failed>>(self, call: &'static str) -> std::result::Result<T, E> {
         Err(E::from(Failed::misuse(call, self)))
     }
+}
+
+/// Waits for what a public function comes to.
+pub(crate) async fn public<T>(outcome: impl Future<Output = Outcome<T>>) -> Result<T> {
+    Ok(outcome.await?)
 }
 
 /// Checks that `offset..offset + len` lies within `len_bytes` (S0.4).

@@ -12,6 +12,7 @@ use crate::entry;
 use crate::error::{Misuse, Outcome, Result};
 use crate::sync::{AtomicBool, Mutex, Ordering};
 use crate::wait;
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 /// The right to read a buffer's memory; it ends on drop.
@@ -125,7 +126,7 @@ impl Claims {
         donations: &[&[&Buffer]],
         f: impl FnOnce(&Self) -> R,
     ) -> Result<R> {
-        let claims = Self::begin(reads, donations)?;
+        let claims = Self::begin_with(reads, donations)?;
         let _end = End(&claims);
         Ok(f(&claims))
     }
@@ -140,24 +141,32 @@ impl Claims {
         donations: &[&[&Buffer]],
         f: impl AsyncFnOnce(&Self) -> R,
     ) -> Result<R> {
-        let claims = Self::begin(reads, donations)?;
+        let claims = Self::begin_with(reads, donations)?;
         let _end = End(&claims);
         Ok(f(&claims).await)
     }
 
-    /// Claims everything, until [`Claims::end`].
-    pub(crate) fn begin(reads: &[&Buffer], donations: &[&[&Buffer]]) -> Outcome<Self> {
-        entry::check(CALL)?;
+    fn begin_with(reads: &[&Buffer], donations: &[&[&Buffer]]) -> Outcome<Self> {
         let mut all = reads.to_vec();
         for donation in donations {
             all.extend_from_slice(donation);
         }
-        check_overlaps(&all, reads.len())?;
-        for buffer in &all {
-            buffer.check_live(CALL)?;
+        Self::begin(&all, reads.len(), donations.iter().map(|donation| donation.len()))
+    }
+
+    /// Claims everything, until [`Claims::end`]: so many reads, then donations of so many buffers.
+    pub(crate) fn begin<B: Borrow<Buffer>>(
+        all: &[B],
+        reads: usize,
+        donations: impl Iterator<Item = usize>,
+    ) -> Outcome<Self> {
+        entry::check(CALL)?;
+        check_overlaps(all, reads)?;
+        for buffer in all {
+            buffer.borrow().check_live(CALL)?;
         }
-        for buffer in &all {
-            buffer.check_losses(Access::Write)?;
+        for buffer in all {
+            buffer.borrow().check_losses(Access::Write)?;
         }
         let inner = Inner {
             token: NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
@@ -167,10 +176,13 @@ impl Claims {
         let claims = Self { inner: Arc::new(inner) };
         let end = End(&claims);
         for buffer in all {
-            claims.claim(buffer)?;
+            claims.claim(buffer.borrow())?;
         }
-        for donation in donations {
+        let mut left = &all[reads..];
+        for count in donations {
+            let (donation, after) = left.split_at(count);
             claims.donate(donation);
+            left = after;
         }
         std::mem::forget(end);
         Ok(claims)
@@ -195,23 +207,26 @@ impl Claims {
     }
 
     /// Makes all buffers of a donation exclusive, or none.
-    fn donate(&self, donation: &[&Buffer]) {
+    fn donate<B: Borrow<Buffer>>(&self, donation: &[B]) {
         let mut held = self.inner.held.lock();
-        let mut raised = Vec::new();
+        let mut raised = 0;
         for buffer in donation {
+            let buffer = buffer.borrow();
             let at = &buffer.at;
             let fits = buffer.spans() && !at.is_read_only() && at.len() > 0;
             if !fits || !at.claims.make_exclusive_beside(&at.owner.marks) {
                 break;
             }
             at.extra.lock().holder = self.inner.token;
-            raised.push(at);
+            raised += 1;
             // A call that came before the claim still means to use the bytes.
             if at.is_called() {
                 break;
             }
         }
-        let whole = raised.len() == donation.len() && !raised.iter().any(|at| at.is_called());
+        let (raised, rest) = donation.split_at(raised);
+        let raised = raised.iter().map(|buffer| &buffer.borrow().at);
+        let whole = rest.is_empty() && !raised.clone().any(|at| at.is_called());
         for at in raised {
             if whole {
                 let same = |held: &&mut Held| Arc::ptr_eq(held.at.record(), at.record());
@@ -256,6 +271,21 @@ impl Claims {
         why: &str,
         wait: impl Fn(wait::Released<'_>) -> Outcome<()>,
     ) -> Outcome<Buffer> {
+        self.check_consume(buffer)?;
+        let record = buffer.at.record();
+        let at = loop {
+            match self.take_over(record, why)? {
+                Some(at) => break at,
+                None => {
+                    let (allocation, ask, pass) = (record, Ask::Free, Pass::Exclusive);
+                    wait(wait::Released { allocation, ask, pass })?;
+                }
+            }
+        };
+        Ok(Buffer::whole(at, buffer.len()).under(self.inner.token))
+    }
+
+    fn check_consume(&self, buffer: &Buffer) -> Outcome<()> {
         entry::check("consume")?;
         // ORDERING: pairs with the store in `end`.
         if self.inner.ended.load(Ordering::Acquire) {
@@ -269,18 +299,7 @@ impl Claims {
         if !self.is_exclusive(buffer) {
             return Misuse::NotClaimed.of("consume");
         }
-        buffer.check_losses(Access::Write)?;
-        let record = buffer.at.record();
-        let at = loop {
-            match self.take_over(record, why)? {
-                Some(at) => break at,
-                None => {
-                    let (allocation, ask, pass) = (record, Ask::Free, Pass::Exclusive);
-                    wait(wait::Released { allocation, ask, pass })?;
-                }
-            }
-        };
-        Ok(Buffer::whole(at, buffer.len()).under(self.inner.token))
+        buffer.check_losses(Access::Write)
     }
 
     /// Makes a record dead and its memory a new one's, under the same claim; none while a
@@ -341,10 +360,10 @@ impl std::fmt::Debug for Claims {
 }
 
 /// Checks what is donated, which comes after the reads.
-fn check_overlaps(all: &[&Buffer], reads: usize) -> Outcome<()> {
+fn check_overlaps<B: Borrow<Buffer>>(all: &[B], reads: usize) -> Outcome<()> {
     for at in reads..all.len() {
         for other in (0..reads).chain(at + 1..all.len()) {
-            if all[at].overlaps(all[other]) {
+            if all[at].borrow().overlaps(all[other].borrow()) {
                 return Misuse::DonationOverlaps.of(CALL);
             }
         }

@@ -91,7 +91,7 @@ fn turn_later() -> bool {
             return true;
         }
         let new = std::mem::take(&mut *later.new.lock());
-        old.1 = now + WAIT.as_nanos() as u64;
+        old.1 = now + WAIT_NS;
         std::mem::replace(&mut old.0, new)
     };
     due.into_iter().for_each(Waker::wake);
@@ -99,7 +99,7 @@ fn turn_later() -> bool {
 }
 
 /// Passes on this thread, for an embedder that has no other.
-pub(crate) fn pass_here() -> Option<Duration> {
+pub(crate) fn pass_here() -> Option<u64> {
     PACES.with_borrow_mut(pass)
 }
 
@@ -115,14 +115,16 @@ pub(crate) struct Paced {
     next_ns: u64,
 }
 
-/// Looks at every ticking device; answers when to look again, none if no device needs it.
-pub(crate) fn pass(paces: &mut Vec<Paced>) -> Option<Duration> {
-    let mut ticking = life::owners();
-    ticking.retain(|owner| owner.ticking.load(Ordering::Relaxed));
-    paces.retain(|paced| ticking.iter().any(|owner| owner.id == paced.id));
+/// Looks at every ticking device; answers in how many nanoseconds to look again, none if no device
+/// needs it.
+pub(crate) fn pass(paces: &mut Vec<Paced>) -> Option<u64> {
+    let owners = life::owners();
+    let is_ticking = |owner: &&Arc<Owner>| owner.ticking.load(Ordering::Relaxed);
+    let ticking = owners.iter().filter(is_ticking);
+    paces.retain(|paced| ticking.clone().any(|owner| owner.id == paced.id));
     life::forget();
-    let mut next = turn_later().then_some(WAIT);
-    for owner in &ticking {
+    let mut next = turn_later().then_some(WAIT_NS);
+    for owner in ticking {
         let at = match paces.iter().position(|paced| paced.id == owner.id) {
             Some(at) => at,
             None => {
@@ -137,12 +139,12 @@ pub(crate) fn pass(paces: &mut Vec<Paced>) -> Option<Duration> {
     next
 }
 
-fn sooner(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+fn sooner(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     one.zip(other).map_or(one.or(other), |(one, other)| Some(one.min(other)))
 }
 
-/// Looks at one device; answers when to look again.
-fn look_after(owner: &Arc<Owner>, paced: &mut Paced) -> Option<Duration> {
+/// Looks at one device; answers in how many nanoseconds to look again.
+fn look_after(owner: &Arc<Owner>, paced: &mut Paced) -> Option<u64> {
     let wait = serve(owner);
     let now = now_ns();
     if now >= paced.next_ns {
@@ -162,15 +164,14 @@ fn look_after(owner: &Arc<Owner>, paced: &mut Paced) -> Option<Duration> {
         let wait_ms = if changed { pace.after_changes() } else { pace.after_none() };
         paced.next_ns = now + wait_ms * 1_000_000;
     }
-    let until = Duration::from_nanos(paced.next_ns.saturating_sub(now));
-    sooner(wait, Some(until))
+    sooner(wait, Some(paced.next_ns.saturating_sub(now)))
 }
 
 /// Serves the wakers that a driver keeps, and finds losses, hangs and stops that are over.
-fn serve(owner: &Arc<Owner>) -> Option<Duration> {
+fn serve(owner: &Arc<Owner>) -> Option<u64> {
     if owner.track.is_lost() {
         let over = life::poll_stopped(owner, Waker::noop()).is_ready();
-        return (!over).then_some(WAIT);
+        return (!over).then_some(WAIT_NS);
     }
     let service = {
         let call = life::InFlight::new(owner).ok()?;
@@ -181,17 +182,17 @@ fn serve(owner: &Arc<Owner>) -> Option<Duration> {
         service
     };
     let wait = match service {
-        Ok(wait) => wait,
+        Ok(wait) => wait.map(|wait| wait.as_nanos() as u64),
         Err(fault) => {
             life::lose(owner, &fault.0);
-            return Some(Duration::ZERO);
+            return Some(0);
         }
     };
     life::look(owner);
     if owner.is_waited_for() {
         check_still(owner);
     }
-    if owner.wakers.any() { sooner(wait, Some(WAIT)) } else { wait }
+    if owner.wakers.any() { sooner(wait, Some(WAIT_NS)) } else { wait }
 }
 
 /// Loses the device if its word has stood still for the hang bound under committed work while
@@ -249,7 +250,8 @@ fn is_quiet(owner: &Owner) -> bool {
 /// Whether what stands still is lost: a browser sees to that by itself (S13.13).
 pub(crate) const HANGS: bool = cfg!(not(target_family = "wasm"));
 /// No wait sleeps longer without looking for losses (S0.7).
-pub(crate) const WAIT: Duration = Duration::from_millis(200);
+pub(crate) const WAIT: Duration = Duration::from_nanos(WAIT_NS);
+pub(crate) const WAIT_NS: u64 = 200_000_000;
 /// The most that one look adds to a hang, so that clocks that jump lose no device (S13.13).
 const SLICE_NS: u64 = 250_000_000;
 const FIRST_NS: u64 = 1_000_000_000;

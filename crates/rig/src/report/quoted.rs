@@ -12,7 +12,10 @@ impl Piece for Quoted<'_> {
         text.push('"');
         for c in self.0.chars() {
             match c {
-                '"' | '\\' => text.extend(['\\', c]),
+                '"' | '\\' => {
+                    text.push('\\');
+                    text.push(c);
+                }
                 '\n' => text.push_str("\\n"),
                 '\t' => text.push_str("\\t"),
                 c if c < ' ' => {

@@ -3,9 +3,10 @@
 //! `STATE` is a leaf lock; nothing is called under it.
 
 use crate::collector::panic_text;
-use crate::tick::{WAIT, pass};
+use crate::tick::{WAIT_NS, pass};
 use parking_lot::{Condvar, Mutex};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 /// Asks for a pass; answers whether nobody did before.
 pub(crate) fn poke() -> bool {
@@ -36,13 +37,13 @@ fn run() {
         let passed = catch_unwind(AssertUnwindSafe(|| pass(&mut paces)));
         let wait = passed.unwrap_or_else(|panic| {
             tracing::error!("a waker panicked: {}", panic_text(&*panic));
-            Some(WAIT)
+            Some(WAIT_NS)
         });
         let mut state = STATE.lock();
         if !state.poked {
             match wait {
-                Some(wait) => {
-                    WAKE.wait_for(&mut state, wait);
+                Some(wait_ns) => {
+                    WAKE.wait_for(&mut state, Duration::from_nanos(wait_ns));
                 }
                 None => WAKE.wait(&mut state),
             }
