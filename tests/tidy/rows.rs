@@ -41,6 +41,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row { number: 8, files: &["staging"] },
     Row { number: 9, files: &["hold", "kept", "hand"] },
     Row { number: 9, files: &["access"] },
+    Row { number: 9, files: &["elements"] },
     Row { number: 10, files: &["kernel"] },
     Row { number: 10, files: &["prepare"] },
     Row { number: 10, files: &["submit"] },

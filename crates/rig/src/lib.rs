@@ -216,6 +216,7 @@ mod drain;
 mod draining;
 pub mod driver;
 pub mod drivers;
+mod elements;
 pub mod embed;
 mod entry;
 mod error;
