@@ -250,7 +250,7 @@ pub(crate) fn forget() {
     for owner in &gone {
         // Nobody else names it, so its lock is free.
         let mut sum = GONE.lock();
-        *sum = sum.plus(owner.heap.lock().counters.stats().usage());
+        *sum = sum.plus(owner.heap.lock().counters.usage());
     }
     // Their drivers end after the lock.
     drop(owners);
@@ -274,7 +274,7 @@ pub(crate) fn usages() -> Usages {
     };
     let mut usages = Usages { host: Usage::default(), devices: gone };
     for owner in owners {
-        let usage = owner.heap.lock().counters.stats().usage();
+        let usage = owner.heap.lock().counters.usage();
         let sum = if owner.is_host() { &mut usages.host } else { &mut usages.devices };
         *sum = sum.plus(usage);
     }

@@ -98,7 +98,6 @@ pub(crate) fn stats_of(owner: &Owner) -> DeviceStats {
     let heap = owner.heap.lock();
     let books = &heap.books;
     DeviceStats {
-        name: Arc::clone(&owner.name),
         budget_bytes: books.budget_bytes(),
         held_bytes: books.held(),
         live_bytes: books.bytes_in(Where::Live),
@@ -109,6 +108,6 @@ pub(crate) fn stats_of(owner: &Owner) -> DeviceStats {
         given_away_bytes: books.given_away_bytes(),
         peak_held_bytes: books.peaks().held_bytes,
         peak_live_bytes: books.peaks().live_bytes,
-        ..heap.counters.stats()
+        ..heap.counters.stats(&owner.name)
     }
 }

@@ -229,53 +229,105 @@ impl Usage {
 /// The counters of one device, as [`DeviceStats`] names them. Calls of 0 bytes count nothing
 /// (S11.3).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Counters(DeviceStats);
+pub(crate) struct Counters {
+    requested: Counted,
+    returned: Counted,
+    actual: Counted,
+    freed: Counted,
+    kind_counts: [u64; 4],
+    driver_ns: u64,
+    total_ns: u64,
+}
 
 impl Counters {
     /// Counts a create, whatever becomes of it.
     pub(crate) fn requested(&mut self, bytes: u64) {
-        count(&mut self.0.requested_count, &mut self.0.requested_bytes, bytes);
+        self.requested.add(bytes);
     }
 
     /// Counts an allocation freed or unreachable, by the bytes that were asked for.
     pub(crate) fn returned(&mut self, bytes: u64) {
-        count(&mut self.0.returned_count, &mut self.0.returned_bytes, bytes);
+        self.returned.add(bytes);
     }
 
     /// Counts an allocation that the driver made, by the bytes it takes.
     pub(crate) fn allocated(&mut self, bytes: u64) {
-        count(&mut self.0.actual_count, &mut self.0.actual_bytes, bytes);
+        self.actual.add(bytes);
     }
 
     /// Counts an allocation that the driver took back, by the bytes it took.
     pub(crate) fn freed(&mut self, bytes: u64) {
-        count(&mut self.0.freed_count, &mut self.0.freed_bytes, bytes);
+        self.freed.add(bytes);
     }
 
     /// Returns the bytes that the driver took back so far.
     pub(crate) fn freed_bytes(&self) -> u64 {
-        self.0.freed_bytes
+        self.freed.bytes
     }
 
     /// Counts a request served.
     pub(crate) fn served(&mut self, kind: Served) {
-        let counted = &mut self.0.kind_counts[kind as usize];
+        let counted = &mut self.kind_counts[kind as usize];
         *counted = counted.saturating_add(1);
     }
 
     /// Adds time in the driver's allocations and frees.
     pub(crate) fn spent_in_driver(&mut self, ns: u64) {
-        self.0.driver_ns = self.0.driver_ns.saturating_add(ns);
+        self.driver_ns = self.driver_ns.saturating_add(ns);
     }
 
     /// Adds time in the driver or in rounds; of nested ones only the outermost adds its time.
     pub(crate) fn spent(&mut self, ns: u64) {
-        self.0.total_ns = self.0.total_ns.saturating_add(ns);
+        self.total_ns = self.total_ns.saturating_add(ns);
     }
 
-    /// Returns the counters, with no name, budget or present bytes.
-    pub(crate) fn stats(&self) -> DeviceStats {
-        self.0.clone()
+    /// Returns what the device was asked for.
+    pub(crate) fn usage(&self) -> Usage {
+        let Counted { count, bytes } = self.requested;
+        Usage { count, bytes, total_ns: self.total_ns, driver_ns: self.driver_ns }
+    }
+
+    /// Returns the counters of a device, with no budget or present bytes.
+    pub(crate) fn stats(&self, name: &Arc<str>) -> DeviceStats {
+        DeviceStats {
+            name: Arc::clone(name),
+            budget_bytes: 0,
+            held_bytes: 0,
+            live_bytes: 0,
+            returning_bytes: 0,
+            cached_bytes: 0,
+            staging_bytes: 0,
+            pinned_bytes: 0,
+            given_away_bytes: 0,
+            peak_held_bytes: 0,
+            peak_live_bytes: 0,
+            requested_count: self.requested.count,
+            requested_bytes: self.requested.bytes,
+            returned_count: self.returned.count,
+            returned_bytes: self.returned.bytes,
+            actual_count: self.actual.count,
+            actual_bytes: self.actual.bytes,
+            freed_count: self.freed.count,
+            freed_bytes: self.freed.bytes,
+            kind_counts: self.kind_counts,
+            driver_ns: self.driver_ns,
+            total_ns: self.total_ns,
+        }
+    }
+}
+
+/// A count, and the bytes of what was counted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    count: u64,
+    bytes: u64,
+}
+
+impl Counted {
+    #[cfg_attr(target_family = "wasm", inline(never))] // The package would have it five times.
+    fn add(&mut self, bytes: u64) {
+        self.count = self.count.saturating_add(u64::from(bytes > 0));
+        self.bytes = self.bytes.saturating_add(bytes);
     }
 }
 
@@ -313,11 +365,6 @@ fn percent(part: u64, whole: u64) -> Option<String> {
     Some(format!("{}.{:02}%", hundredths / 100, hundredths % 100))
 }
 
-fn count(counted: &mut u64, summed_bytes: &mut u64, bytes: u64) {
-    *counted = counted.saturating_add(u64::from(bytes > 0));
-    *summed_bytes = summed_bytes.saturating_add(bytes);
-}
-
 #[cfg(all(test, not(rig_loom)))]
 mod tests {
     use crate::report::{Counters, DeviceStats, Served, Stats, Usage, time_line};
@@ -330,7 +377,7 @@ mod tests {
         counters.returned(0);
         counters.allocated(0);
         counters.freed(0);
-        assert_eq!(counters.stats(), DeviceStats::default());
+        assert_eq!(counters.stats(&Arc::default()), DeviceStats::default());
     }
 
     #[test]
@@ -366,7 +413,7 @@ mod tests {
             total_ns: u64::MAX,
             ..DeviceStats::default()
         };
-        assert_eq!(counters.stats(), expected);
+        assert_eq!(counters.stats(&Arc::default()), expected);
     }
 
     /// Statistics in which each number is another, from `from` on.
