@@ -94,9 +94,11 @@ pub(crate) fn set_pressure(pressure: Arc<dyn Pressure>) {
 }
 
 /// Takes a turn of the embedder's collector; answers whether another may help.
-pub(crate) async fn turn(round: u64, turn: u64) -> bool {
-    let Some(pressure) = PRESSURE.get() else { return false };
-    poll_fn(|cx| entry::inside(entry::COLLECTOR, || pressure.poll_turn(round, turn, cx))).await
+pub(crate) fn turn(round: u64, turn: u64) -> impl Future<Output = bool> {
+    poll_fn(move |cx| match PRESSURE.get() {
+        Some(of) => entry::inside(entry::COLLECTOR, || of.poll_turn(round, turn, cx)),
+        None => Poll::Ready(false),
+    })
 }
 
 static PRESSURE: Global<OnceLock<Arc<dyn Pressure>>> = Global::new(OnceLock::new());

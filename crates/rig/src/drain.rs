@@ -15,7 +15,7 @@ mod loom_tests;
 mod unmap;
 
 pub(crate) use crate::drain::cached::{
-    empty_all, empty_cache, empty_kind, kind_index, make_way, reclaim, with_payer,
+    KINDS, empty_all, empty_cache, empty_kind, kind_index, make_way, reclaim, with_payer,
 };
 pub(crate) use crate::drain::unmap::forget_mapping;
 
@@ -52,17 +52,24 @@ pub(crate) struct Rest {
 }
 
 impl After {
-    /// Leaves a device's stop to the caller.
-    pub(crate) fn stop(&mut self, owner: &Arc<Owner>) {
-        self.0.get_or_insert_default().stops.push(Arc::clone(owner));
+    /// Leaves the gate of a device, whose stop may fall to the caller.
+    pub(crate) fn leave_gate(&mut self, owner: &Arc<Owner>) {
+        if owner.gate.leave() == Duty::Stop {
+            self.0.get_or_insert_default().stops.push(Arc::clone(owner));
+        }
     }
 
     fn drop_later(&mut self, keeper: Keeper) {
         self.0.get_or_insert_default().keepers.push(keeper);
     }
 
-    /// Returns what is left to do, if anything is.
+    /// Whether anything is left to do.
     #[inline]
+    pub(crate) fn is_some(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Returns what is left to do.
     pub(crate) fn rest(self) -> Option<Box<Rest>> {
         self.0
     }
@@ -123,7 +130,9 @@ pub(crate) fn bury(record: Arc<Allocation>, after: &mut After) {
     let _draining = owner.draining.begin();
     // An export may keep the bytes; the borrows are dead all the same.
     end_mappings(&record);
-    retire(record, after);
+    if record.start_return() {
+        set_out(&owner, record, after);
+    }
 }
 
 /// Takes home what callers dropped. What nothing keeps from the cache enters it, many under one
@@ -140,7 +149,7 @@ fn take_home(owner: &Arc<Owner>, after: &mut After) {
             door.enter(record, class, after);
         } else {
             door.close(after);
-            set_out(record, after);
+            set_out(owner, record, after);
         }
     }
     door.close(after);
@@ -181,15 +190,8 @@ fn end_mappings(record: &Allocation) {
     }
 }
 
-/// Starts the way back of a record that nothing needs any more; does nothing for others.
-fn retire(record: Arc<Allocation>, after: &mut After) {
-    if record.start_return() {
-        set_out(record, after);
-    }
-}
-
 /// Sets out on the way back. The caller has won [`Allocation::start_return`].
-fn set_out(record: Arc<Allocation>, after: &mut After) {
+fn set_out(owner: &Arc<Owner>, record: Arc<Allocation>, after: &mut After) {
     let given = record.is_lent() && !record.claims.is_dead();
     let record = record.homeward();
     end_mappings(&record);
@@ -197,7 +199,7 @@ fn set_out(record: Arc<Allocation>, after: &mut After) {
         return record.leave_roster();
     }
     {
-        let mut heap = record.owner.heap.lock();
+        let mut heap = owner.heap.lock();
         // Nobody asked for a half, or for what the program brought.
         if !matches!(record.memory, Memory::Half | Memory::Wrapped) {
             heap.counters.returned(record.len());
@@ -206,7 +208,7 @@ fn set_out(record: Arc<Allocation>, after: &mut After) {
             heap.leaves_live(class.bytes());
         }
         let (place, bytes) = (record.live_place(), record.charged());
-        with_payer(&mut heap, &record.owner, record.kind(), |books| {
+        with_payer(&mut heap, owner, record.kind(), |books| {
             if given {
                 books.give_away(place, bytes);
             } else {
@@ -216,17 +218,15 @@ fn set_out(record: Arc<Allocation>, after: &mut After) {
     }
     if given {
         record.set_given();
-        let owner = Arc::clone(&record.owner);
         owner.heap.lock().given.push(record);
         owner.note_due();
     } else {
-        come_home(record, after);
+        come_home(owner, record, after);
     }
 }
 
 /// Takes a returning allocation as far as it can go.
-fn come_home(record: Arc<Allocation>, after: &mut After) {
-    let owner = Arc::clone(&record.owner);
+fn come_home(owner: &Arc<Owner>, record: Arc<Allocation>, after: &mut After) {
     if let Some(point) = blocker(&record) {
         let mut heap = owner.heap.lock();
         heap.pending_bytes += record.charged();
@@ -241,21 +241,18 @@ fn come_home(record: Arc<Allocation>, after: &mut After) {
     if record.extra.if_made(park) == Some(true) {
         return;
     }
-    let verdict = verdict(&record, after);
-    match record.memory {
-        _ if verdict == Verdict::Refused => forget_refused(record),
-        Memory::Pool { kind, class }
-            if !owner.track.is_lost() && !record.is_lent() && verdict == Verdict::Given =>
-        {
-            keep(&owner, Home { record, kind, class, from: Where::Returning }, after);
+    let verdict = verdict(owner, &record, after);
+    if let Memory::Pool { kind, class } = record.memory {
+        if verdict == Verdict::Given && !record.is_lent() {
+            return keep(owner, Home { record, kind, class, from: Where::Returning }, after);
         }
-        Memory::Pool { kind, class } => {
-            owner.heap.lock().cache.freed_from(kind_index(kind), class);
-            leave(record, after);
-        }
-        _ => {
-            leave(record, after);
-        }
+        owner.heap.lock().cache.freed_from(kind_index(kind), class);
+    }
+    if verdict == Verdict::Refused {
+        // Its driver has it already.
+        forget(owner, &record);
+    } else {
+        leave(owner, record, after);
     }
 }
 
@@ -269,18 +266,15 @@ enum Verdict {
 }
 
 /// Returns the driver's verdict on memory that is on its way home.
-fn verdict(record: &Allocation, after: &mut After) -> Verdict {
+fn verdict(owner: &Arc<Owner>, record: &Allocation, after: &mut After) -> Verdict {
     if !record.is_unsure() {
         return Verdict::Given;
     }
-    let owner = &record.owner;
     if !owner.gate.enter() {
         return Verdict::None;
     }
     let answer = owner.driver.poll_alloc(record.region, Waker::noop());
-    if owner.gate.leave() == Duty::Stop {
-        after.stop(owner);
-    }
+    after.leave_gate(owner);
     match answer {
         Poll::Ready(Alloc::Ready(_)) => Verdict::Given,
         Poll::Ready(Alloc::Refused) => Verdict::Refused,
@@ -288,35 +282,18 @@ fn verdict(record: &Allocation, after: &mut After) -> Verdict {
     }
 }
 
-/// Takes memory off the books that its driver refused in the end, and so has already.
-fn forget_refused(record: Arc<Allocation>) {
-    let bytes = record.charged();
-    let mut heap = record.owner.heap.lock();
-    if let Memory::Pool { kind, class } = record.memory {
-        heap.cache.freed_from(kind_index(kind), class);
-    }
-    heap.counters.freed(bytes);
-    with_payer(&mut heap, &record.owner, record.kind(), |books| {
-        books.gone(Where::Returning, bytes);
-    });
-    drop(heap);
-    record.leave_roster();
-}
-
 /// Sends an allocation to its driver once its device reached all it has submitted now (S9.4).
-fn leave(record: Arc<Allocation>, after: &mut After) {
-    let owner = Arc::clone(&record.owner);
+fn leave(owner: &Arc<Owner>, record: Arc<Allocation>, after: &mut After) {
     let submitted = owner.track.submitted();
     if owner.has_timeline() && owner.track.reached() < submitted && !owner.track.is_settled() {
         owner.heap.lock().leaving.push((submitted, record));
         return owner.note_due();
     }
-    give_back(record, after);
+    give_back(owner, record, after);
 }
 
 /// Gives an allocation back to its driver or keeper, with no call beside the driver's stop.
-fn give_back(record: Arc<Allocation>, after: &mut After) {
-    let owner = Arc::clone(&record.owner);
+fn give_back(owner: &Arc<Owner>, record: Arc<Allocation>, after: &mut After) {
     let entered = owner.gate.enter();
     if !entered && !owner.track.is_settled() {
         owner.heap.lock().leaving.push((VALUE_MAX, record));
@@ -326,26 +303,30 @@ fn give_back(record: Arc<Allocation>, after: &mut After) {
     if record.region != Region::default() {
         owner.driver.free(record.region);
     }
+    if record.charged() > 0 {
+        owner.heap.lock().spent_in_driver(now_ns() - started);
+    }
     if let Some(keeper) = record.extra.if_made(|extra| extra.keeper.take()).flatten() {
         after.drop_later(keeper);
     }
-    if record.charged() > 0 {
-        let spent = now_ns() - started;
+    forget(owner, &record);
+    if entered {
+        after.leave_gate(owner);
+    }
+}
+
+/// Takes memory off the books that its driver has.
+fn forget(owner: &Arc<Owner>, record: &Allocation) {
+    let bytes = record.charged();
+    if bytes > 0 {
         let mut heap = owner.heap.lock();
-        heap.counters.freed(record.charged());
-        heap.counters.spent_in_driver(spent);
-        if !entry::is_timed() {
-            heap.counters.spent(spent);
-        }
-        with_payer(&mut heap, &owner, record.kind(), |books| match record.is_given() {
-            true => books.given_back(record.charged()),
-            false => books.gone(Where::Returning, record.charged()),
+        heap.counters.freed(bytes);
+        with_payer(&mut heap, owner, record.kind(), |books| match record.is_given() {
+            true => books.given_back(bytes),
+            false => books.gone(Where::Returning, bytes),
         });
     }
     record.leave_roster();
-    if entered && owner.gate.leave() == Duty::Stop {
-        after.stop(&owner);
-    }
 }
 
 /// Drops what kept wrapped memory alive, with nothing in a drain's hands.
@@ -388,17 +369,9 @@ fn run_due(owner: &Arc<Owner>, after: &mut After) {
     }
     if owner.track.is_settled() {
         let maps = owner.heap.lock().maps.all();
-        for mapping in maps {
-            mapping.with_root(|_, _| {
-                let mut state = mapping.state.lock();
-                if *state == MapState::Live {
-                    *state = MapState::Due(0);
-                }
-            });
-            release_mapping(&mapping, u64::MAX, after);
-        }
+        maps.iter().for_each(|mapping| release_mapping(mapping, u64::MAX, after));
     }
-    passed_points(owner).into_iter().for_each(|record| come_home(record, after));
+    passed_points(owner).into_iter().for_each(|record| come_home(owner, record, after));
     let settled = owner.track.is_settled();
     let reached = owner.track.reached();
     let gone = |value: u64| settled || (!owner.track.is_lost() && value <= reached);
@@ -406,7 +379,7 @@ fn run_due(owner: &Arc<Owner>, after: &mut After) {
     let unmapping = take_due(&mut owner.heap.lock().unmapping, gone);
     unmapping.iter().for_each(|(_, mapping)| release_mapping(mapping, most, after));
     let leaving = take_due(&mut owner.heap.lock().leaving, gone);
-    leaving.into_iter().for_each(|(_, record)| give_back(record, after));
+    leaving.into_iter().for_each(|(_, record)| give_back(owner, record, after));
     take_given(owner, after);
 }
 
@@ -443,14 +416,14 @@ fn take_given(owner: &Arc<Owner>, after: &mut After) {
         let settled = owner.track.is_settled();
         let entered = owner.gate.enter();
         let gone = settled || entered && owner.driver.let_go(record.region);
-        if entered && owner.gate.leave() == Duty::Stop {
-            after.stop(owner);
+        if entered {
+            after.leave_gate(owner);
         }
-        if !gone {
+        if gone {
+            come_home(owner, record, after);
+        } else {
             owner.heap.lock().given.push(record);
-            continue;
         }
-        come_home(record, after);
     }
 }
 
@@ -467,8 +440,8 @@ fn run_releases(owner: &Arc<Owner>, after: &mut After) {
         let is_done = |(value, _): &mut (u64, _)| settled || *value <= reached;
         let release = owner.ends.lock().releases.pop_front_if(is_done);
         let ran = release.map(|(_, release)| release.done());
-        if entered && owner.gate.leave() == Duty::Stop {
-            after.stop(owner);
+        if entered {
+            after.leave_gate(owner);
         }
         if ran.is_none() {
             return;

@@ -12,7 +12,7 @@
 
 use crate::allocation::owner::{Owner, QUEUES_WAIT};
 use crate::budget::Where;
-use crate::drain::{self, After, Rest};
+use crate::drain::{self, After};
 use crate::driver::{Driver, Fault, Stopped};
 use crate::error::{Error, Failed, Misuse, Outcome, text};
 use crate::gate::Duty;
@@ -220,7 +220,7 @@ pub(crate) fn poll_stopped(owner: &Arc<Owner>, waker: &Waker) -> Poll<()> {
     }
     // ORDERING: pairs with the load in `is_stopped`; the driver runs nothing any more.
     if !owner.stopped.swap(true, Ordering::SeqCst) {
-        NAMES.lock().retain(|(name, id)| *name != owner.name || *id != owner.id);
+        NAMES.lock().retain(|(_, id)| *id != owner.id);
         let at_stop = AT_STOP.lock().clone();
         at_stop.iter().for_each(|f| f(owner.id));
         owner.note_due();
@@ -314,15 +314,14 @@ fn serve(owner: &Arc<Owner>) {
 
 /// Looks at the devices whose points keep memory of this one from returning.
 fn look_at_waited(owner: &Arc<Owner>) {
-    let mut waited = Vec::new();
-    for (word, _) in owner.heap.lock().pending.iter() {
-        waited.extend(Point::from_word(*word).map(Point::device_id));
-    }
-    waited.dedup();
-    for id in waited {
-        if let Some(other) = owner_of(id).filter(|other| other.id != owner.id) {
+    let mut from = Some(0);
+    while let Some(word) = from {
+        let first = owner.heap.lock().pending.first_from(word).map(|(word, _)| *word);
+        let Some(point) = first.and_then(Point::from_word) else { return };
+        if let Some(other) = owner_of(point.device_id()).filter(|other| other.id != owner.id) {
             look(&other);
         }
+        from = point.next_device();
     }
 }
 
@@ -360,14 +359,15 @@ fn drain_one(owner: &Arc<Owner>) {
 pub(crate) fn with_after<R>(f: impl FnOnce(&mut After) -> R) -> R {
     let mut after = After::default();
     let answer = f(&mut after);
-    if let Some(rest) = after.rest() {
-        do_rest(*rest);
+    if after.is_some() {
+        do_rest(after);
     }
     answer
 }
 
 #[cold]
-fn do_rest(rest: Rest) {
+fn do_rest(after: After) {
+    let Some(rest) = after.rest() else { return };
     rest.keepers.into_iter().for_each(drain::drop_keeper);
     rest.stops.iter().for_each(stop);
 }

@@ -26,12 +26,11 @@ use crate::bytes::HostBytes;
 use crate::cache::{Class, HAS_PINNED};
 use crate::drain::{self, kind_index, with_payer};
 use crate::driver::{Alloc, Ask, Kind, Region};
-use crate::entry;
 use crate::error::Outcome;
 use crate::life;
 use crate::reclaim::plan::{Plan, Shape, budget_of, check, payer_of, plan};
-use crate::reclaim::round::reclaim;
-use crate::reclaim::survey::{out_of_memory, survey};
+use crate::reclaim::round::next_round;
+use crate::reclaim::survey::out_of_memory;
 use crate::report::{Round, Served};
 use crate::sync::now_ns;
 use crate::tick;
@@ -129,26 +128,6 @@ pub(crate) fn make_room<'a>(
     let (kind, len) = (Kind::Device, asked_bytes);
     let plan = Plan { kind, len, grained: len, shape: Shape::Small };
     next_round(owner, plan, Lack::Driver, rounds)
-}
-
-/// Runs the next round after a try that lacked something; after the last one that is
-/// `OutOfMemory`.
-async fn next_round(
-    owner: &Arc<Owner>,
-    plan: Plan,
-    lack: Lack,
-    rounds: &mut Vec<Round>,
-) -> Outcome<()> {
-    if let Some(round) = rounds.last_mut() {
-        // What it could not return.
-        round.kept = survey(payer_of(owner, &plan));
-    }
-    let number = rounds.len() as u64 + 1;
-    if number > ROUNDS {
-        return Err(out_of_memory(owner, &plan, std::mem::take(rounds), false));
-    }
-    rounds.push(reclaim(owner, &plan, number, lack).await);
-    life::check_lost(owner)
 }
 
 /// Makes a buffer's memory by try 1 alone; never waits (S10.12).
@@ -391,11 +370,7 @@ impl Reserved<'_> {
         if let Alloc::Ready(region) | Alloc::Pending(region) = answer {
             (self.region, self.bytes) = (region, call.driver().bytes(region));
         }
-        let mut heap = self.owner.heap.lock();
-        heap.counters.spent_in_driver(spent);
-        if !entry::is_timed() {
-            heap.counters.spent(spent);
-        }
+        self.owner.heap.lock().spent_in_driver(spent);
         Ok(answer)
     }
 

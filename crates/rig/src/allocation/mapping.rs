@@ -16,7 +16,7 @@ use crate::allocation::owner::Owner;
 use crate::allocation::{Allocation, Extra};
 use crate::driver::Region;
 use crate::list::{Link, Linked, List, Share, Shared};
-use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, HAS_THREADS, Mutex, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A mapping.
@@ -101,7 +101,7 @@ impl Mapping {
             let root = Arc::clone(&self.root.lock());
             let mut extra = root.extra.lock();
             // Before the lock was there, the memory may have moved to another record.
-            let stays = Arc::ptr_eq(&self.root.lock(), &root);
+            let stays = !HAS_THREADS || Arc::ptr_eq(&self.root.lock(), &root);
             if stays {
                 return f(&root, &mut extra);
             }

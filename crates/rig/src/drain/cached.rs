@@ -7,7 +7,7 @@ use crate::allocation::Allocation;
 use crate::allocation::heap::Heap;
 use crate::allocation::owner::Owner;
 use crate::budget::{Budget, Where};
-use crate::cache::{Beside, Class, HAS_PINNED, KIND_COUNT};
+use crate::cache::{Beside, Class, HAS_PINNED};
 use crate::drain::{After, leave};
 use crate::driver::Kind;
 use crate::sync::MutexGuard;
@@ -51,7 +51,7 @@ impl<'a> Door<'a> {
         let beyond = put(heap, self.owner, home);
         self.close(after);
         if let Some(record) = beyond {
-            leave(record, after);
+            leave(self.owner, record, after);
         }
     }
 
@@ -83,7 +83,7 @@ pub(crate) fn keep(owner: &Arc<Owner>, home: Home, after: &mut After) {
     let beyond = put(&mut heap, owner, home);
     trim(heap, owner, 0, after);
     if let Some(record) = beyond {
-        leave(record, after);
+        leave(owner, record, after);
     }
 }
 
@@ -124,7 +124,7 @@ fn trim(mut heap: MutexGuard<'_, Heap>, owner: &Arc<Owner>, coming_bytes: u64, a
         leaving.push(record);
     }
     drop(heap);
-    leaving.into_iter().for_each(|record| leave(record, after));
+    leaving.into_iter().for_each(|record| leave(owner, record, after));
 }
 
 #[inline]
@@ -175,7 +175,7 @@ pub(crate) fn empty_cache(
             taken_out(&mut heap, owner, kind_of(kind), class);
             record
         };
-        leave(record, after);
+        leave(owner, record, after);
     }
 }
 
@@ -189,8 +189,8 @@ pub(crate) fn empty_kind(owner: &Arc<Owner>, kind: Kind, after: &mut After) -> u
 
 /// Sends everything cached to the driver.
 pub(crate) fn empty_all(owner: &Arc<Owner>, after: &mut After) {
-    for kind in 0..KIND_COUNT {
-        empty_kind(owner, kind_of(kind), after);
+    for kind in KINDS {
+        empty_kind(owner, *kind, after);
     }
 }
 
@@ -215,7 +215,7 @@ fn take_out(owner: &Arc<Owner>, after: &mut After, take: &dyn Fn(&mut Heap, &mut
         }
     }
     let bytes = taken.iter().map(|(_, _, class)| class.bytes()).sum();
-    taken.into_iter().for_each(|(record, ..)| leave(record, after));
+    taken.into_iter().for_each(|(record, ..)| leave(owner, record, after));
     bytes
 }
 
@@ -231,5 +231,8 @@ fn kind_of(index: usize) -> Kind {
     if index == 0 { Kind::Device } else { Kind::Pinned }
 }
 
+/// The kinds that are cached.
+pub(crate) const KINDS: &[Kind] =
+    if HAS_PINNED { &[Kind::Device, Kind::Pinned] } else { &[Kind::Device] };
 /// How many records enter the cache under one lock.
 const TOGETHER: u32 = 64;

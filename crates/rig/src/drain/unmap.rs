@@ -5,7 +5,6 @@
 
 use crate::allocation::mapping::{MapState, Mapping};
 use crate::drain::{After, come_home};
-use crate::gate::Duty;
 use crate::sync::Ordering;
 use std::sync::Arc;
 
@@ -27,17 +26,18 @@ pub(crate) fn end_mapping(mapping: Arc<Mapping>) {
     }
 }
 
-/// Releases a mapping that is still due at `value`.
+/// Releases a mapping that is still due at `value`; of a settled device, also one that is live.
 pub(crate) fn release_mapping(mapping: &Arc<Mapping>, value: u64, after: &mut After) {
     let device = &mapping.device;
     let releases = mapping.with_root(|root, _| {
         let mut state = mapping.state.lock();
-        // A borrow that came and went since made it due later, by an entry of its own.
-        let MapState::Due(due) = *state else { return None };
+        let due = match *state {
+            // A borrow that came and went since made it due later, by an entry of its own.
+            MapState::Due(due) if due <= value => due,
+            MapState::Live if device.track.is_settled() => 0,
+            _ => return None,
+        };
         let revived = mapping.is_wanted(root) && !device.track.is_settled();
-        if due > value {
-            return None;
-        }
         *state = if revived { MapState::Live } else { MapState::Releasing };
         (!revived).then_some(due)
     });
@@ -49,8 +49,8 @@ pub(crate) fn release_mapping(mapping: &Arc<Mapping>, value: u64, after: &mut Af
         return device.note_due();
     }
     device.driver.release(mapping.region());
-    if entered && device.gate.leave() == Duty::Stop {
-        after.stop(device);
+    if entered {
+        after.leave_gate(device);
     }
     forget_mapping(mapping, after);
 }
@@ -65,6 +65,6 @@ pub(crate) fn forget_mapping(mapping: &Arc<Mapping>, after: &mut After) {
         parked.then(|| Arc::clone(root))
     });
     if let Some(root) = parked {
-        come_home(root, after);
+        come_home(&Arc::clone(&root.owner), root, after);
     }
 }

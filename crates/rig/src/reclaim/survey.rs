@@ -13,14 +13,13 @@ use crate::report::{Kept, Report, Round};
 use crate::timeline::{Fate, Point, track};
 use std::sync::Arc;
 
-/// Looks through all that a payer pays for; only after a try failed.
-pub(crate) fn survey(payer: &Owner) -> Kept {
+/// Adds up what a payer's memory is kept by; only after a try failed.
+pub(crate) fn survey(payer: &Owner, kept: &mut Kept) {
     let records = payer.heap.lock().roster.all();
-    let mut kept = Kept::default();
     for record in &records {
         let bytes = record.charged();
         if record.is_returning() {
-            note_returning(record, bytes, &mut kept);
+            note_returning(record, bytes, kept);
             continue;
         }
         if !record.is_live() {
@@ -37,7 +36,6 @@ pub(crate) fn survey(payer: &Owner) -> Kept {
         };
         *place += bytes;
     }
-    kept
 }
 
 fn note_returning(record: &Allocation, bytes: u64, kept: &mut Kept) {
