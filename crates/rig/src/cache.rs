@@ -70,28 +70,15 @@ impl<T> Cache<T> {
         Some(item)
     }
 
-    /// Takes the newest entry of the nearest larger bin of that kind within the near-fit (S9.9),
-    /// and counts it as used in the bin it lay in, which is answered too.
-    pub(crate) fn take_near(&mut self, kind: usize, class: Class) -> Option<(T, Class)> {
-        let near = self.kinds[kind].nearest(class, self.options.near_fit_permille)?;
-        self.take(kind, near).map(|item| (item, near))
-    }
-
-    /// Takes the newest entry of exactly that size (S10.8).
-    pub(crate) fn take_exact(&mut self, kind: usize, bytes: u64) -> Option<(T, Class)> {
-        let item = self.kinds[kind].take_exact(bytes)?;
-        self.out_count += 1;
-        Some((item, Class::Exact { bytes }))
-    }
-
     /// Whether [`Cache::take`] would serve the class now.
     pub(crate) fn could_take(&self, kind: usize, class: Class) -> bool {
         self.kinds[kind].has(class)
     }
 
-    /// Whether [`Cache::take_near`] would serve the class now.
-    pub(crate) fn could_take_near(&self, kind: usize, class: Class) -> bool {
-        self.kinds[kind].nearest(class, self.options.near_fit_permille).is_some()
+    /// Returns the nearest larger bin of that kind within the near-fit that would serve (S9.9).
+    /// What is taken of it is counted as used there.
+    pub(crate) fn near(&self, kind: usize, class: Class) -> Option<Class> {
+        self.kinds[kind].nearest(class, self.options.near_fit_permille)
     }
 
     /// Counts an allocation that the driver made for the class as used.

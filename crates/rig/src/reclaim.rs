@@ -74,22 +74,26 @@ pub(crate) async fn climb(owner: &Arc<Owner>, left: Left) -> Outcome<Ref> {
         return Err(out_of_memory(owner, &plan, Vec::new(), false));
     }
     let mut rounds = Vec::new();
-    loop {
+    let made = loop {
         let nth = Try::after(rounds.len() as u64);
-        let made = match attempt(owner, &plan, nth, &tag)? {
-            Tried::Made(made) => Ok(made),
-            Tried::Unsure(room) => room.settled().await?,
-            Tried::Lacks(lack) => Err(lack),
-        };
-        let lack = match made {
-            Ok(made) => {
-                tick::arm(owner);
-                return Ok(made);
+        let lack = match attempt(owner, &plan, nth, &tag)? {
+            Tried::Made(made) => break made,
+            Tried::Lacks(lack) => lack,
+            Tried::Unsure(mut room) => {
+                // A refused region is gone.
+                let region = room.region;
+                match wait::answer(owner, |driver, waker| driver.poll_alloc(region, waker)).await? {
+                    Alloc::Ready(_) | Alloc::Pending(_) => break room.fill(),
+                    Alloc::Refused => room.stage = Stage::Room,
+                    Alloc::Fault(fault) => return Err(life::fault(owner, &fault)),
+                }
+                Lack::Driver
             }
-            Err(lack) => lack,
         };
         next_round(owner, plan, lack, &mut rounds).await?;
-    }
+    };
+    tick::arm(owner);
+    Ok(made)
 }
 
 /// Makes a staging half's memory, charged to the host, by the same tries and rounds (S7.6).
@@ -251,20 +255,13 @@ fn take(owner: &Arc<Owner>, plan: &Plan, nth: Try) -> Taken {
             return if fits { Taken::Room(Class::Exact { bytes }) } else { Taken::Nothing };
         }
     };
-    let kind = kind_index(plan.kind);
-    let exact = Class::Exact { bytes: plan.grained };
-    let found = match heap.cache.take(kind, class) {
-        Some(record) => Some((record, class)),
-        None if class == exact => None,
-        None if is_roomy(&mut heap, owner, plan.kind) => {
-            heap.cache.take_near(kind, class).or_else(|| heap.cache.take_exact(kind, plan.grained))
-        }
-        None => heap.cache.take_exact(kind, plan.grained),
-    };
-    if let Some((record, found)) = found {
+    if let Some(found) = cached(&mut heap, owner, plan, class)
+        && let Some(record) = heap.cache.take(kind_index(plan.kind), found)
+    {
         goes_live(&mut heap, owner, plan.kind, found, nth.served(true));
         return Taken::Cached(record);
     }
+    let exact = plan.exact();
     with_payer(&mut heap, owner, plan.kind, |books| {
         if books.reserve(class.bytes()) {
             Taken::Room(class)
@@ -274,6 +271,17 @@ fn take(owner: &Arc<Owner>, plan: &Plan, nth: Try) -> Taken {
             Taken::Nothing
         }
     })
+}
+
+/// Returns the class of what the cache serves now for an asked one (S9.9, S10.8).
+fn cached(heap: &mut Heap, owner: &Arc<Owner>, plan: &Plan, class: Class) -> Option<Class> {
+    let kind = kind_index(plan.kind);
+    if heap.cache.could_take(kind, class) {
+        return Some(class);
+    }
+    let roomy = is_roomy(heap, owner, plan.kind);
+    let near = if roomy { heap.cache.near(kind, class) } else { None };
+    near.or_else(|| Some(plan.exact()).filter(|exact| heap.cache.could_take(kind, *exact)))
 }
 
 /// Whether so little of the payer's budget is live that a larger entry may serve (S9.9): what it
@@ -409,20 +417,6 @@ impl Reserved<'_> {
         }
         drop(heap);
         Ref::new(record)
-    }
-
-    /// Waits for the driver's verdict on a region that it handed out ahead of it; a refused region
-    /// is gone.
-    async fn settled(mut self) -> Outcome<std::result::Result<Ref, Lack>> {
-        let (owner, region) = (self.owner, self.region);
-        match wait::answer(owner, |driver, waker| driver.poll_alloc(region, waker)).await? {
-            Alloc::Ready(_) | Alloc::Pending(_) => Ok(Ok(self.fill())),
-            Alloc::Refused => {
-                self.stage = Stage::Room;
-                Ok(Err(Lack::Driver))
-            }
-            Alloc::Fault(fault) => Err(life::fault(owner, &fault)),
-        }
     }
 }
 

@@ -69,7 +69,7 @@ impl<T> OfKind<T> {
 
     /// Takes the newest entry of exactly that size and counts it as used.
     #[cold]
-    pub(crate) fn take_exact(&mut self, bytes: u64) -> Option<T> {
+    fn take_exact(&mut self, bytes: u64) -> Option<T> {
         let entry = self.exact.find_mut(bytes)?.take()?;
         self.ages.remove(entry.number);
         self.bytes -= bytes;

@@ -1,7 +1,7 @@
 //! The cache against a reference model over plain lists, in random programs.
 
 use crate::bin::Bins;
-use crate::cache::tests::{Random, reclaimed};
+use crate::cache::tests::{Random, reclaimed, take_near};
 use crate::cache::{Cache, Class, KIND_COUNT, Live, Options};
 use std::collections::BTreeMap;
 
@@ -121,7 +121,7 @@ impl Both {
             }
             37 => {
                 let exact = Class::Exact { bytes: class.bytes() };
-                let taken = self.cache.take_exact(kind, exact.bytes());
+                let taken = self.cache.take(kind, exact).map(|item| (item, exact));
                 assert_eq!(taken, self.model.take(kind, exact, 1_000));
                 self.used.extend(taken.map(|(_, class)| (kind, class)));
             }
@@ -137,9 +137,9 @@ impl Both {
 
     fn create(&mut self, kind: usize, class: Class) {
         let could_take =
-            self.cache.could_take(kind, class) || self.cache.could_take_near(kind, class);
+            self.cache.could_take(kind, class) || self.cache.near(kind, class).is_some();
         let taken = self.cache.take(kind, class).map(|item| (item, class));
-        let taken = taken.or_else(|| self.cache.take_near(kind, class));
+        let taken = taken.or_else(|| take_near(&mut self.cache, kind, class));
         assert_eq!(could_take, taken.is_some());
         assert_eq!(taken, self.model.take(kind, class, self.options.near_fit_permille));
         if taken.is_none() {

@@ -22,7 +22,13 @@ fn fill(cache: &mut Cache<u64>, kind: usize, len_bytes: u64, item: u64) -> Class
 fn take(cache: &mut Cache<u64>, kind: usize, len_bytes: u64) -> Option<(u64, u64)> {
     let class = cache.class(len_bytes);
     let taken = cache.take(kind, class).map(|item| (item, class));
-    taken.or_else(|| cache.take_near(kind, class)).map(|(item, class)| (item, class.bytes()))
+    taken.or_else(|| take_near(cache, kind, class)).map(|(item, class)| (item, class.bytes()))
+}
+
+/// Takes the newest entry of the nearest larger bin within the near-fit.
+pub(crate) fn take_near(cache: &mut Cache<u64>, kind: usize, class: Class) -> Option<(u64, Class)> {
+    let near = cache.near(kind, class)?;
+    cache.take(kind, near).map(|item| (item, near))
 }
 
 /// Whether the cache is over its cap beside bytes on their way to it.
@@ -94,11 +100,11 @@ fn s9_9_what_a_near_fit_served_is_counted_in_and_returned_to_its_own_bin() {
     let mut cache = cache();
     let class = fill(&mut cache, DEVICE, 1152, 1);
     let asked = cache.class(1024);
-    assert_eq!(cache.take_near(DEVICE, asked), Some((1, class)));
+    assert_eq!(take_near(&mut cache, DEVICE, asked), Some((1, class)));
     assert!(panics(|| cache.put(DEVICE, asked, 1)), "the asked bin counts none");
     let mut cache = self::cache();
     fill(&mut cache, DEVICE, 1152, 1);
-    assert_eq!(cache.take_near(DEVICE, asked), Some((1, class)));
+    assert_eq!(take_near(&mut cache, DEVICE, asked), Some((1, class)));
     cache.put(DEVICE, class, 1);
     assert_eq!(take(&mut cache, DEVICE, 1152), Some((1, 1152)));
 }
@@ -109,7 +115,7 @@ fn s9_9_a_kind_serves_only_its_own() {
     fill(&mut cache, PINNED, 512, 1);
     fill(&mut cache, PINNED, 200_000_000, 2);
     assert_eq!(take(&mut cache, DEVICE, 512), None);
-    assert_eq!(cache.take_exact(DEVICE, 200_000_000), None);
+    assert_eq!(cache.take(DEVICE, Class::Exact { bytes: 200_000_000 }), None);
     assert_eq!((cache.bytes(DEVICE), cache.bytes(PINNED)), (0, 200_000_512));
 }
 
@@ -130,8 +136,8 @@ fn s10_8_exactly_n_from_a_tight_budget_serves_n_again() {
     cache.used_up(DEVICE, class);
     cache.put(DEVICE, class, 1);
     assert_eq!(take(&mut cache, DEVICE, 1000), None, "no bin holds it");
-    assert_eq!(cache.take_exact(DEVICE, 1000), Some((1, class)));
-    assert_eq!(cache.take_exact(DEVICE, 1000), None);
+    assert_eq!(cache.take(DEVICE, class), Some(1));
+    assert_eq!(cache.take(DEVICE, class), None);
 }
 
 #[test]
@@ -300,7 +306,8 @@ impl Program {
     fn create(&mut self, len_bytes: u64) -> Class {
         let asked = self.cache.class(len_bytes);
         let own = self.cache.take(DEVICE, asked).map(|_| asked);
-        let near = own.or_else(|| self.cache.take_near(DEVICE, asked).map(|(_, class)| class));
+        let near =
+            own.or_else(|| take_near(&mut self.cache, DEVICE, asked).map(|(_, class)| class));
         let class = near.unwrap_or_else(|| {
             self.driver_count += 1;
             self.trim(asked.bytes());

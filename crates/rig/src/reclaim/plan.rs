@@ -38,6 +38,11 @@ impl Plan {
         }
     }
 
+    /// Returns the class of the asked size alone.
+    pub(crate) fn exact(&self) -> Class {
+        Class::Exact { bytes: self.grained }
+    }
+
     /// Whether the memory starts on a page: that of the host, which devices map, but for small.
     pub(crate) fn is_paged(&self, owner: &Owner) -> bool {
         match self.shape {

@@ -5,15 +5,14 @@
 
 use crate::allocation::owner::Owner;
 use crate::budget::Where;
-use crate::cache::Class;
 use crate::collector;
-use crate::drain::{self, KINDS, kind_index, with_payer};
+use crate::drain::{self, KINDS, with_payer};
 use crate::entry;
 use crate::error::Outcome;
 use crate::life;
 use crate::profile::{self, Event, What};
 use crate::reclaim::survey::{out_of_memory, survey};
-use crate::reclaim::{Lack, Plan, ROUNDS, Shape, Try, is_roomy, payer_of};
+use crate::reclaim::{Lack, Plan, ROUNDS, Shape, Try, cached, payer_of};
 use crate::report::{Kept, Round};
 use crate::sync::{await_native, now_ns};
 use crate::timeline::{DeviceId, Fate, Point};
@@ -184,13 +183,8 @@ fn could_serve(owner: &Arc<Owner>, plan: &Plan, nth: Try, lack: Lack) -> bool {
     let mut heap = owner.heap.lock();
     let room = with_payer(&mut heap, owner, plan.kind, |books| books.room_bytes());
     let Shape::Pool(class) = plan.shape else { return lack == Lack::Budget && room >= plan.len };
-    let kind = kind_index(plan.kind);
-    let exact = Class::Exact { bytes: plan.grained };
-    let cached = heap.cache.could_take(kind, class)
-        || heap.cache.could_take(kind, exact)
-        || is_roomy(&mut heap, owner, plan.kind) && heap.cache.could_take_near(kind, class);
     let fits = room >= class.bytes() || nth == Try::Last && room >= plan.grained;
-    cached || lack == Lack::Budget && fits
+    lack == Lack::Budget && fits || cached(&mut heap, owner, plan, class).is_some()
 }
 
 /// Whether a try could be served once what is cached is returned too.
