@@ -31,6 +31,12 @@ pub(crate) fn owner_of(id: DeviceId) -> Option<Arc<Owner>> {
     OWNERS.read().iter().find(|owner| owner.id == id).cloned()
 }
 
+/// Returns the device that has a name, which is its own until it stopped.
+pub(crate) fn named(name: &str) -> Option<Arc<Owner>> {
+    let has_name = |owner: &&Arc<Owner>| *owner.name == *name && !owner.is_stopped();
+    OWNERS.read().iter().find(has_name).cloned()
+}
+
 /// Returns every device that lives or is still named, the host first.
 pub(crate) fn owners() -> Vec<Arc<Owner>> {
     OWNERS.read().clone()
@@ -220,9 +226,9 @@ pub(crate) fn poll_stopped(owner: &Arc<Owner>, waker: &Waker) -> Poll<()> {
     }
     // ORDERING: pairs with the load in `is_stopped`; the driver runs nothing any more.
     if !owner.stopped.swap(true, Ordering::SeqCst) {
-        NAMES.lock().retain(|(_, id)| *id != owner.id);
-        let at_stop = AT_STOP.lock().clone();
-        at_stop.iter().for_each(|f| f(owner.id));
+        if let Some(f) = AT_STOP.get() {
+            f(owner.id);
+        }
         owner.note_due();
         drain_one(owner);
         // What others hold back because of this device can go on now.
@@ -384,12 +390,9 @@ pub(crate) async fn drain_out() {
     }
 }
 
-/// Calls `f` with each device that stops from now on; once, however often it is told.
+/// Calls `f` with each device that stops from now on; the first who asks is called.
 pub(crate) fn at_stop(f: fn(DeviceId)) {
-    let mut known = AT_STOP.lock();
-    if !known.iter().any(|known| std::ptr::fn_addr_eq(*known, f)) {
-        known.push(f);
-    }
+    let _ = AT_STOP.set(f);
 }
 
 /// Calls `f` with each device that is lost from now on; the first who asks is called.
@@ -427,16 +430,6 @@ pub(crate) fn failed() -> Option<Arc<str>> {
     Some(Arc::clone(why))
 }
 
-/// Notes that a name belongs to a device from now on.
-pub(crate) fn take_name(name: &Arc<str>, id: DeviceId) {
-    NAMES.lock().push((Arc::clone(name), id));
-}
-
-/// Returns the device that has a name.
-pub(crate) fn named(name: &str) -> Option<DeviceId> {
-    NAMES.lock().iter().find(|(known, _)| **known == *name).map(|(_, id)| *id)
-}
-
 /// Checks that a wait point was assigned; no device assigns value 0.
 pub(crate) fn check_submitted(call: &'static str, point: Point) -> Outcome<()> {
     let submitted = track(point.device_id()).submitted();
@@ -455,11 +448,8 @@ static LOST_LEFT: AtomicU32 = AtomicU32::new(0);
 static OWNERS: Global<RwLock<Vec<Arc<Owner>>>> = Global::new(RwLock::new(Vec::new()));
 /// Guards what was asked of the devices that are gone from the registry. Under `OWNERS`.
 static GONE: Global<Mutex<Usage>> = Global::new(Mutex::new(Usage::NONE));
-/// Guards the names in use. A leaf lock.
-static NAMES: Mutex<Vec<(Arc<str>, DeviceId)>> = Mutex::new(Vec::new());
 /// Guards the first loss that was no close. A leaf lock.
 static FAILURE: Mutex<Option<(Arc<str>, Arc<str>)>> = Mutex::new(None);
-/// Guards what is called with each device that stops. A leaf lock.
-static AT_STOP: Mutex<Vec<fn(DeviceId)>> = Mutex::new(Vec::new());
+static AT_STOP: OnceLock<fn(DeviceId)> = OnceLock::new();
 static AT_LOSS: OnceLock<fn(&Owner)> = OnceLock::new();
 static FAILED: OnceLock<Arc<str>> = OnceLock::new();

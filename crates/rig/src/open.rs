@@ -143,7 +143,7 @@ fn check_name(name: &str) -> Outcome<()> {
         return Misuse::NameTaken { driver: host_owner().driver.kind() }.of("open");
     }
     // Whoever asks for a lost name may be the first to find its stop over.
-    if let Some(owner) = life::named(name).and_then(life::owner_of)
+    if let Some(owner) = life::named(name)
         && owner.track.is_lost()
     {
         let _ = life::poll_stopped(&owner, Waker::noop());
@@ -153,10 +153,7 @@ fn check_name(name: &str) -> Outcome<()> {
 
 /// Finds the open device that has a name; it has to be the driver's.
 fn find(name: &str, driver: &'static str) -> Outcome<Option<Arc<Owner>>> {
-    let Some(id) = life::named(name) else { return Ok(None) };
-    let Some(owner) = life::owner_of(id) else {
-        return Err(refused(name, "a device of this name is stopping"));
-    };
+    let Some(owner) = life::named(name) else { return Ok(None) };
     if owner.driver.kind() != driver {
         return Misuse::NameTaken { driver: owner.driver.kind() }.of("open");
     }
@@ -237,7 +234,6 @@ fn start(name: &Arc<str>, driver: Arc<dyn Driver>, options: CacheOptions) -> Out
     track(id).start(name, first, facts.rejects_later);
     let owner = new_owner(id, name, driver, facts, options, Some(Arc::clone(host_owner())));
     life::enter(Arc::clone(&owner));
-    life::take_name(name, id);
     tick::arm(&owner);
     if let Some(why) = life::failed() {
         // `fail` came in between: whoever entered the registry last sees the other (S12.6).
