@@ -16,6 +16,7 @@ mod unmap;
 
 pub(crate) use crate::drain::cached::{
     KINDS, empty_all, empty_cache, empty_kind, kind_index, make_way, reclaim, with_payer,
+    with_pool_payer,
 };
 pub(crate) use crate::drain::unmap::forget_mapping;
 

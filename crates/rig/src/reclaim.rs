@@ -24,7 +24,7 @@ use crate::allocation::{Allocation, Memory, Parts, Ref, Tag};
 use crate::budget::{Budget, Where};
 use crate::bytes::HostBytes;
 use crate::cache::{Class, HAS_PINNED};
-use crate::drain::{self, kind_index, with_payer};
+use crate::drain::{self, kind_index, with_payer, with_pool_payer};
 use crate::driver::{Alloc, Ask, Kind, Region};
 use crate::error::Outcome;
 use crate::life;
@@ -186,7 +186,7 @@ pub(crate) fn first(owner: &Arc<Owner>, want: Want) -> Outcome<First> {
 #[inline]
 fn goes_live(heap: &mut Heap, owner: &Arc<Owner>, kind: Kind, class: Class, served: Served) {
     let live = if HAS_PINNED && kind == Kind::Pinned { Where::Pinned } else { Where::Live };
-    with_payer(heap, owner, kind, |books| {
+    with_pool_payer(heap, owner, kind, |books| {
         books.shift(Where::Cached, live, class.bytes());
         if cfg!(debug_assertions) {
             books.check();
@@ -262,7 +262,7 @@ fn take(owner: &Arc<Owner>, plan: &Plan, nth: Try) -> Taken {
         return Taken::Cached(record);
     }
     let exact = plan.exact();
-    with_payer(&mut heap, owner, plan.kind, |books| {
+    with_pool_payer(&mut heap, owner, plan.kind, |books| {
         if books.reserve(class.bytes()) {
             Taken::Room(class)
         } else if nth == Try::Last && class != exact && books.reserve(plan.grained) {
@@ -287,7 +287,7 @@ fn cached(heap: &mut Heap, owner: &Arc<Owner>, plan: &Plan, class: Class) -> Opt
 /// Whether so little of the payer's budget is live that a larger entry may serve (S9.9): what it
 /// wastes could be missed once most of the budget is.
 fn is_roomy(heap: &mut Heap, owner: &Arc<Owner>, kind: Kind) -> bool {
-    with_payer(heap, owner, kind, |books| {
+    with_pool_payer(heap, owner, kind, |books| {
         let live_bytes = books.bytes_in(Where::Live) + books.bytes_in(Where::Pinned);
         live_bytes <= books.budget_bytes() / 2
     })

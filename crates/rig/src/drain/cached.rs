@@ -94,7 +94,7 @@ fn put(heap: &mut Heap, owner: &Arc<Owner>, home: Home) -> Option<Arc<Allocation
     let Home { record, kind, class, from } = home;
     // Looked at under the lock under which a stop empties the cache: nothing enters it after that.
     let lost = owner.track.is_lost();
-    let within = with_payer(heap, owner, kind, |books| {
+    let within = with_pool_payer(heap, owner, kind, |books| {
         let within = !lost && books.over_bytes() == 0;
         books.shift(from, if within { Where::Cached } else { Where::Returning }, class.bytes());
         within
@@ -135,7 +135,7 @@ fn beside(heap: &Heap, coming_bytes: u64) -> Beside {
 
 /// Notes in the payer's books that an allocation left the cache for the driver.
 fn taken_out(heap: &mut Heap, owner: &Arc<Owner>, kind: Kind, class: Class) {
-    with_payer(heap, owner, kind, |books| {
+    with_pool_payer(heap, owner, kind, |books| {
         books.shift(Where::Cached, Where::Returning, class.bytes());
     });
 }
@@ -158,6 +158,17 @@ pub(crate) fn with_payer<R>(
         None => &mut heap.books,
     };
     f(books)
+}
+
+/// Does so for memory that is cached: for what browsers cache, its device pays.
+#[inline]
+pub(crate) fn with_pool_payer<R>(
+    heap: &mut Heap,
+    owner: &Arc<Owner>,
+    kind: Kind,
+    f: impl FnOnce(&mut Budget) -> R,
+) -> R {
+    if HAS_PINNED { with_payer(heap, owner, kind, f) } else { f(&mut heap.books) }
 }
 
 /// Takes one allocation after another out of the cache, as `pop` names them, and sends them to

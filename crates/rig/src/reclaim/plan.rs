@@ -6,7 +6,7 @@ use crate::allocation::heap::Heap;
 use crate::allocation::owner::Owner;
 use crate::bytes::page_bytes;
 use crate::cache::{Class, HAS_PINNED};
-use crate::drain::with_payer;
+use crate::drain::with_pool_payer;
 use crate::driver::{Addressed, Kind};
 use crate::error::{Failed, Outcome, text};
 use crate::reclaim::Want;
@@ -103,7 +103,7 @@ fn grain_of(owner: &Owner, len: u64) -> u64 {
 /// Rounds a length; answers the payer's budget too.
 #[inline]
 pub(crate) fn plan(heap: &mut Heap, owner: &Arc<Owner>, kind: Kind, len: u64) -> (Plan, u64) {
-    let budget = with_payer(heap, owner, kind, |books| books.budget_bytes());
+    let budget = with_pool_payer(heap, owner, kind, |books| books.budget_bytes());
     let largest = owner.facts.largest_bytes;
     let grain = grain_of(owner, len);
     let grained = if grain == 1 { len } else { len.next_multiple_of(grain) };
