@@ -269,7 +269,7 @@ impl Track {
 #[inline]
 pub(crate) fn track(id: DeviceId) -> &'static Track {
     let chunk = TRACKS[usize::from(id.0) / CHUNK]
-        .get_or_init(|| (0..CHUNK).map(|_| Track::new()).collect::<Vec<_>>().into_boxed_slice());
+        .get_or_init(|| Box::new(std::array::from_fn(|_| Track::new())));
     &chunk[usize::from(id.0) % CHUNK]
 }
 
@@ -280,5 +280,5 @@ const LOST: u64 = 1 << 63;
 const SETTLED: u64 = 1 << 62;
 const CHUNK: usize = 64;
 
-static TRACKS: [std::sync::OnceLock<Box<[Track]>>; (1 << 16) / CHUNK] =
+static TRACKS: [std::sync::OnceLock<Box<[Track; CHUNK]>>; (1 << 16) / CHUNK] =
     [const { std::sync::OnceLock::new() }; (1 << 16) / CHUNK];

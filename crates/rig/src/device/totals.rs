@@ -29,12 +29,10 @@ impl Totals {
             }
         }
         let mut all = Self::default();
-        each_total(labels, &mut |bytes, label, count| {
-            if all.labels.len() < LABELS_MAX {
-                all.labels.push(LabelTotal { label, bytes, count });
-            }
+        each_total(labels, LABELS_MAX, &mut |bytes, label, count| {
+            all.labels.push(LabelTotal { label, bytes, count });
         });
-        each_total(sites, &mut |bytes, site, count| {
+        each_total(sites, usize::MAX, &mut |bytes, site, count| {
             all.sites.push(SiteTotal { site, bytes, count });
         });
         all
@@ -42,8 +40,8 @@ impl Totals {
 }
 
 /// Adds up what has one name, and calls `f` with the bytes, the name and the count of each,
-/// greatest first, by name where the bytes are equal.
-fn each_total(mut named: Named, f: &mut dyn FnMut(u64, Arc<str>, u64)) {
+/// greatest first, by name where the bytes are equal; at most `count_max` times.
+fn each_total(mut named: Named, count_max: usize, f: &mut dyn FnMut(u64, Arc<str>, u64)) {
     sort(&mut named);
     let mut totals = Named::new();
     for (_, name, bytes) in named {
@@ -56,7 +54,7 @@ fn each_total(mut named: Named, f: &mut dyn FnMut(u64, Arc<str>, u64)) {
         }
     }
     sort(&mut totals);
-    for (Reverse(bytes), name, count) in totals {
+    for (Reverse(bytes), name, count) in totals.into_iter().take(count_max) {
         f(bytes, name, count);
     }
 }
