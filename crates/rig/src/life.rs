@@ -232,9 +232,9 @@ pub(crate) fn poll_stopped(owner: &Arc<Owner>, waker: &Waker) -> Poll<()> {
         owner.note_due();
         drain_one(owner);
         // What others hold back because of this device can go on now.
-        for other in owners() {
+        for other in &owners() {
             other.note_due();
-            drain_one(&other);
+            drain_one(other);
         }
         drop(draining);
         owner.wakers.wake_all();

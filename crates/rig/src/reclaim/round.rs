@@ -103,7 +103,7 @@ impl Payers {
     /// Returns what keeps memory from returning, mappings' ends among it.
     fn held_back(self) -> Held {
         let mut held = self.leaving();
-        for device in life::owners() {
+        for device in &life::owners() {
             let heap = device.heap.lock();
             for (word, records) in heap.pending.iter() {
                 let point = Point::from_word(*word).expect("only points are waited for");
@@ -125,7 +125,7 @@ impl Payers {
     /// Returns what keeps memory from its driver.
     fn leaving(self) -> Held {
         let mut held = Held::default();
-        for device in life::owners() {
+        for device in &life::owners() {
             let submitted = device.track.submitted();
             for (value, record) in &device.heap.lock().leaving {
                 if self.has(record.payer()) && *value <= submitted {
@@ -139,10 +139,10 @@ impl Payers {
     /// Sends what is cached, on every device, to the drivers. Answers its bytes.
     fn empty_caches(self) -> u64 {
         let mut bytes = 0;
-        for device in life::owners() {
+        for device in &life::owners() {
             for kind in KINDS {
                 if self.has(device.payer(*kind)) {
-                    bytes += life::with_after(|after| drain::empty_kind(&device, *kind, after));
+                    bytes += life::with_after(|after| drain::empty_kind(device, *kind, after));
                 }
             }
         }
