@@ -22,14 +22,12 @@ impl<T> Slab<T> {
     pub(crate) fn insert(&mut self, thing: T) -> u64 {
         let index = self.empty.unwrap_or_else(|| {
             let index = u32::try_from(self.slots.len()).expect("a table holds below 2^32 things");
-            self.slots.push(Slot { generation: 1, state: State::Empty(None) });
+            self.slots.push(Slot { generation: 1, next: None, thing: None });
             index
         });
         let slot = &mut self.slots[index as usize];
-        let State::Empty(next) = std::mem::replace(&mut slot.state, State::Full(thing)) else {
-            unreachable!("a slot of the empty chain is empty");
-        };
-        self.empty = next;
+        slot.thing = Some(thing);
+        self.empty = slot.next.take();
         self.count += 1;
         u64::from(slot.generation) << 32 | u64::from(index)
     }
@@ -37,10 +35,7 @@ impl<T> Slab<T> {
     /// Returns the thing with this number.
     pub(crate) fn get(&self, number: u64) -> Option<&T> {
         let slot = self.slots.get(number as u32 as usize)?;
-        match &slot.state {
-            State::Full(thing) if slot.generation == (number >> 32) as u32 => Some(thing),
-            _ => None,
-        }
+        slot.thing.as_ref().filter(|_| slot.generation == (number >> 32) as u32)
     }
 
     /// Takes the thing with this number out.
@@ -48,14 +43,10 @@ impl<T> Slab<T> {
         self.get(number)?;
         let index = number as u32;
         let slot = &mut self.slots[index as usize];
-        let state = std::mem::replace(&mut slot.state, State::Empty(self.empty));
+        slot.next = self.empty.replace(index);
         slot.generation = slot.generation.checked_add(1).unwrap_or(1);
-        self.empty = Some(index);
         self.count -= 1;
-        match state {
-            State::Full(thing) => Some(thing),
-            State::Empty(_) => None,
-        }
+        slot.thing.take()
     }
 
     /// Returns how many things there are.
@@ -67,14 +58,10 @@ impl<T> Slab<T> {
 #[derive(Debug)]
 struct Slot<T> {
     generation: u32,
-    state: State<T>,
-}
-
-#[derive(Debug)]
-enum State<T> {
-    /// Empty, with the next of the chain of empty slots.
-    Empty(Option<u32>),
-    Full(T),
+    /// The next of the chain of empty slots.
+    next: Option<u32>,
+    /// None in an empty slot.
+    thing: Option<T>,
 }
 
 #[cfg(all(test, not(rig_loom)))]
