@@ -106,17 +106,16 @@ impl<T> Cache<T> {
         self.kinds[kind].put(class, Entry { item, number: self.put_count });
     }
 
-    /// Pops the first entry in trim order: exact sizes, then the others, each oldest first (S9.10).
+    /// Pops the first entry in trim order.
     pub(crate) fn pop_oldest(&mut self) -> Option<(T, usize, Class)> {
-        let exact = self.oldest(OfKind::oldest_exact);
-        let (kind, class) = exact.or_else(|| self.oldest(OfKind::oldest_binned))?;
+        let oldest = self.kinds.iter().zip(0..).filter_map(|(of, kind)| Some((of.oldest()?, kind)));
+        let ((_, class), kind) = oldest.min_by_key(|((rank, _), _)| *rank)?;
         self.pop(kind, class).map(|item| (item, kind, class))
     }
 
     /// Pops the first entry of a kind in trim order.
     pub(crate) fn pop_oldest_of(&mut self, kind: usize) -> Option<(T, Class)> {
-        let of_kind = &self.kinds[kind];
-        let (_, class) = of_kind.oldest_exact().or_else(|| of_kind.oldest_binned())?;
+        let (_, class) = self.kinds[kind].oldest()?;
         self.pop(kind, class).map(|item| (item, class))
     }
 
@@ -205,19 +204,6 @@ impl<T> Cache<T> {
         let item = self.kinds[kind].pop_oldest(class)?;
         self.out_count += 1;
         Some(item)
-    }
-
-    /// Returns the kind and class of the oldest entry by what `of` answers for each kind.
-    fn oldest(&self, of: fn(&OfKind<T>) -> Option<(u64, Class)>) -> Option<(usize, Class)> {
-        let mut oldest: Option<(u64, usize, Class)> = None;
-        for (kind, of_kind) in self.kinds.iter().enumerate() {
-            if let Some((number, class)) = of(of_kind)
-                && oldest.is_none_or(|(oldest, ..)| number < oldest)
-            {
-                oldest = Some((number, kind, class));
-            }
-        }
-        oldest.map(|(_, kind, class)| (kind, class))
     }
 }
 

@@ -135,13 +135,13 @@ impl<T> OfKind<T> {
         of_class.expect(USED).leave();
     }
 
-    /// Returns the number of the oldest entry of an exact size, and that size.
-    pub(crate) fn oldest_exact(&self) -> Option<(u64, Class)> {
-        self.ages.first_from(0).map(|(number, bytes)| (*number, Class::Exact { bytes: *bytes }))
-    }
-
-    /// Returns the number of the oldest entry of a bin, and that bin. Looks at each bin once.
-    pub(crate) fn oldest_binned(&self) -> Option<(u64, Class)> {
+    /// Returns the class of the first entry in trim order: exact sizes, then the others, each
+    /// oldest first (S9.10). Before it stands what is less the earlier it comes. Looks at each bin
+    /// once.
+    pub(crate) fn oldest(&self) -> Option<((bool, u64), Class)> {
+        if let Some((number, bytes)) = self.ages.first_from(0) {
+            return Some(((false, *number), Class::Exact { bytes: *bytes }));
+        }
         let mut oldest: Option<(u64, u16)> = None;
         for (of_class, index) in self.bins.iter().zip(0..) {
             if let Some(number) = of_class.waiting.oldest()
@@ -150,7 +150,8 @@ impl<T> OfKind<T> {
                 oldest = Some((number, index));
             }
         }
-        oldest.map(|(number, index)| (number, Class::Bin { index, bytes: bytes_at(index) }))
+        let class = |index| Class::Bin { index, bytes: bytes_at(index) };
+        oldest.map(|(number, index)| ((true, number), class(index)))
     }
 
     /// Takes the oldest entry of a class out.
