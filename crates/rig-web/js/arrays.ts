@@ -4,10 +4,8 @@ interface Entry {
   bytes: Uint8Array;
   /** How many bytes there were when it came in. */
   readonly length: number;
-  /** How many scopes of programs have it open. */
+  /** How many scopes of programs and exports hand it out. */
   open: number;
-  /** How many exports hand it out. */
-  exports: number;
   /** Whether all of it was taken in one move. */
   taken: boolean;
   /** Whether it is the program's own, which is never transferred. */
@@ -31,7 +29,7 @@ export class Arrays {
   /** Takes an array in; answers its number. */
   add(bytes: Uint8Array, wrapped: boolean): number {
     const at = this.#empty.pop() ?? this.#entries.length;
-    this.#entries[at] = { bytes, length: bytes.byteLength, open: 0, exports: 0, taken: false, wrapped };
+    this.#entries[at] = { bytes, length: bytes.byteLength, open: 0, taken: false, wrapped };
     return at;
   }
 
@@ -93,34 +91,27 @@ export class Arrays {
    * move to a new array, unless they are the program's own, exported, or an outer scope goes on.
    */
   scope<R>(array: number, offset: number, length: number, f: (bytes: Uint8Array) => R): R {
-    const entry = this.#entry(array);
-    const { buffer, byteOffset } = entry.bytes;
-    entry.open += 1;
+    const bytes = this.export(array, offset, length);
     try {
-      return f(new Uint8Array(buffer, byteOffset + offset, length));
+      return f(bytes);
     } finally {
-      entry.open -= 1;
-      this.#close(array, entry);
+      this.unexport(array);
     }
   }
 
   /** Returns part of an array for an export, until {@link Arrays.unexport}. */
   export(array: number, offset: number, length: number): Uint8Array {
     const entry = this.#entry(array);
-    entry.exports += 1;
-    return new Uint8Array(entry.bytes.buffer, entry.bytes.byteOffset + offset, length);
+    const { buffer, byteOffset } = entry.bytes;
+    entry.open += 1;
+    return new Uint8Array(buffer, byteOffset + offset, length);
   }
 
-  /** Ends an export: of the last one, no view of the array is left. */
+  /** Ends an export: after the last one, where bytes can move, no view of the array is left. */
   unexport(array: number): void {
     const entry = this.#entry(array);
-    entry.exports -= 1;
-    this.#close(array, entry);
-  }
-
-  /** Moves the bytes to a new array, where nobody is left who may have the old one. */
-  #close(array: number, entry: Entry): void {
-    if (entry.open > 0 || entry.exports > 0 || entry.wrapped || this.isGone(array)) return;
+    entry.open -= 1;
+    if (entry.open > 0 || entry.wrapped || this.isGone(array)) return;
     entry.bytes = new Uint8Array(moved(entry.bytes.buffer as ArrayBuffer));
   }
 

@@ -4,7 +4,7 @@ import { type Device, indexOf, type Point } from "./device.js";
 import { arrayOf, bytesOf, callable, instance, integer, options } from "./check.js";
 import { dead, misuse, outOfRoom, unsupported } from "./error.js";
 import { Export } from "./export.js";
-import { Usage } from "./flags.js";
+import { Usage, WORD } from "./flags.js";
 import type { Exports, Instance } from "./instance.js";
 import { listed, type Said } from "./said.js";
 import { completion, promised, type Wait } from "./wait.js";
@@ -181,15 +181,13 @@ export class Buffer {
     const { offset, length } = this.#range("fill", o);
     const number = this.#live("fill");
     this.checkUsage("fill", Usage.COPY_DST | (byte > 0 || isOdd(this.offset + offset, length) ? Usage.STORAGE : 0));
-    const done = () => undefined;
-    await this.#made.instance.wait((e, t) => e.fill(t, number, offset, length, byte), done, o);
+    await this.#made.instance.wait((e, t) => e.fill(t, number, offset, length, byte), o);
     this.checkThere("fill");
   }
 
   /** Returns a buffer over part of this one. */
   view(offset: number, length?: number): Buffer {
-    integer("view", "offset", offset);
-    const size = integer("view", "length", length === undefined ? Math.max(this.size - offset, 0) : length);
+    const { length: size } = this.#part("view", offset, length);
     const number = this.#live("view");
     const made = this.#made.instance.call((e) => e.view(number, offset, size));
     const whole = this.#made.whole ?? this.size;
@@ -229,7 +227,7 @@ export class Buffer {
     const number = this.#live("export");
     const { instance: rig } = this.#made;
     const made = (kept: number, said: Said) => new Export(rig, kept, said as number[]);
-    return rig.wait((e, t) => e.export(t, number), made, o);
+    return rig.wait((e, t) => e.export(t, number), o, made);
   }
 
   /**
@@ -306,7 +304,7 @@ export class Buffer {
     if (this.offset % multiple > 0) {
       throw misuse(call, "Rejected", `${name} is a view from byte ${this.offset} on, which is no multiple of ${multiple}`);
     }
-    if (this.size % 4 === 0 || this.offset + this.size === (this.#made.whole ?? this.size)) return;
+    if (this.size % WORD === 0 || this.offset + this.size === (this.#made.whole ?? this.size)) return;
     throw misuse(call, "Rejected", `${name} is a view of ${this.size} bytes, which ends within a word of its buffer`);
   }
 
@@ -355,7 +353,7 @@ export class Buffer {
     const own = rig.call((e) => e.again(live));
     try {
       for (;;) {
-        await rig.wait((e, t) => e.ready(t, own, write), () => undefined, o);
+        await rig.wait((e, t) => e.ready(t, own, write), o);
         const access = rig.call((e) => e.access(own, write));
         if (access !== 0) return this.#run(call, own, access, f);
       }
@@ -423,12 +421,16 @@ export class Buffer {
       return answer;
     };
     // A program that takes the bytes away right after the call is told too.
-    return rig.wait(start, () => undefined, o).then(done);
+    return rig.wait(start, o).then(done);
   }
 
   /** Checks and returns a range of the buffer. */
   #range(call: string, o: (Range & Wait) | undefined): { offset: number; length: number } {
     const { offset = 0, length } = options(call, o);
+    return this.#part(call, offset, length);
+  }
+
+  #part(call: string, offset: number, length?: number): { offset: number; length: number } {
     integer(call, "offset", offset);
     return { offset, length: integer(call, "length", length === undefined ? Math.max(this.size - offset, 0) : length) };
   }
@@ -460,7 +462,7 @@ export class Buffer {
 
 /** @internal Whether bytes start or end within a word of WebGPU's. */
 export function isOdd(offset: number, length: number): boolean {
-  return offset % 4 !== 0 || length % 4 !== 0;
+  return (offset | length) % WORD !== 0;
 }
 
 /** The usages that calls need, and their names. */

@@ -135,9 +135,12 @@ export class Device extends EventTarget {
     listener: EventListenerOrEventListenerObject | null,
     options?: boolean | AddEventListenerOptions,
   ): void;
-  override addEventListener(...[type, listener, options]: [string, unknown, (boolean | AddEventListenerOptions)?]): void {
-    if (type === "error") this.#listeners.add(listener, options);
-    super.addEventListener(type, listener as EventListener, options);
+  override addEventListener(
+    type: string,
+    listener: EventListenerOrEventListenerObject | Listener | null,
+    options?: boolean | AddEventListenerOptions,
+  ): void {
+    super.addEventListener(type, this.#listeners.of(listener as EventListener), options);
   }
 
   /** Listens no more. */
@@ -146,8 +149,7 @@ export class Device extends EventTarget {
     listener: EventListenerOrEventListenerObject | Listener | null,
     options?: boolean | EventListenerOptions,
   ): void {
-    if (type === "error") this.#listeners.remove(listener, options);
-    super.removeEventListener(type, listener as EventListener, options);
+    super.removeEventListener(type, this.#listeners.of(listener as EventListener), options);
   }
 
   /** The name under which it was opened. */
@@ -281,7 +283,7 @@ export class Device extends EventTarget {
       return await Kernel.of(this, gpu, wgsl, o);
     } finally {
       // WebGPU compiles on a lost device too, or fails there for no fault of the source.
-      await rig.wait((e, ticket) => e.wait(ticket, index, 0), () => undefined);
+      await rig.wait((e, ticket) => e.wait(ticket, index, 0));
     }
   }
 
@@ -329,7 +331,7 @@ export class Device extends EventTarget {
         rig.putList(list);
         e.submit_when_ready(ticket, this.index, commands);
       };
-      return await rig.wait(start, (value) => ({ device: this, value }), o);
+      return await rig.wait(start, o, (value) => ({ device: this, value }));
     } finally {
       gpu?.dropCommands(commands);
     }
@@ -361,7 +363,7 @@ export class Device extends EventTarget {
     };
     count(1);
     try {
-      await rig.wait((e, t) => e.wait(t, this.index, value), () => undefined, o);
+      await rig.wait((e, t) => e.wait(t, this.index, value), o);
     } finally {
       count(-1);
     }
@@ -392,7 +394,7 @@ export class Device extends EventTarget {
   async #close(o?: Wait): Promise<void> {
     options("close", o);
     const { instance: rig } = this.#opened;
-    await rig.wait((e, t) => e.close(t, this.index), () => undefined, o);
+    await rig.wait((e, t) => e.close(t, this.index), o);
   }
 
   /** @internal */
@@ -504,8 +506,7 @@ export class Device extends EventTarget {
   #rejected(value: number, why: string, label: string): void {
     if (this.#awaited.has(value)) return;
     const error = this.#rejection("submit", value, why);
-    const isHeard = this.#listeners.hear();
-    this.dispatchEvent(new CustomEvent("error", { detail: error }));
+    const isHeard = this.#listeners.hear(() => this.dispatchEvent(new CustomEvent("error", { detail: error })));
     const what = label || why;
     if (isHeard || this.#logged.has(what) || this.#logged.size === LOGGED_MAX) return;
     this.#logged.add(what);

@@ -5,7 +5,7 @@
 // bind, the buffers of a half and a source within the destination's own buffer, goes through a
 // scratch buffer first. It is the way of the library's wgpu driver, with the same shader.
 
-import { Usage } from "./flags.js";
+import { inWords, Usage, WORD } from "./flags.js";
 import SHADER from "../../rig/src/drivers/wgpu/edge.wgsl";
 
 /** Bytes of a GPU buffer. */
@@ -95,7 +95,7 @@ export class Edges {
 
   /** Makes a buffer of bytes, from an offset on, for the submission that is being encoded. */
   #job(usage: number, bytes: Uint8Array, offset: number): GPUBuffer {
-    const size = Math.ceil((offset + bytes.length) / WORD) * WORD;
+    const size = inWords(offset + bytes.length);
     const job = this.#device.createBuffer({ label: "rig arguments", size, usage, mappedAtCreation: true });
     new Uint8Array(job.getMappedRange()).set(bytes, offset);
     job.unmap();
@@ -149,8 +149,7 @@ export class Edges {
     const pass = to.beginComputePass({ label: "rig bytes" });
     pass.setPipeline(pipeline);
     pass.setBindGroup(0, group);
-    const count = Math.ceil(((target.at % WORD) + dst.length) / WORD);
-    pass.dispatchWorkgroups(Math.ceil(count / GROUP));
+    pass.dispatchWorkgroups(Math.ceil(inWords((target.at % WORD) + dst.length) / WORD / GROUP));
     pass.end();
   }
 
@@ -201,7 +200,7 @@ function part({ buffer, offset }: Place, at: number, length: number): Place {
 /** The words that bytes are part of. */
 function words({ buffer, offset, length }: Place): Place {
   const start = Math.floor(offset / WORD) * WORD;
-  const end = Math.min(Math.ceil((offset + length) / WORD) * WORD, buffer.size);
+  const end = Math.min(inWords(offset + length), buffer.size);
   return { buffer, offset: start, length: end - start };
 }
 
@@ -209,8 +208,6 @@ function each(length: number, step: number, f: (at: number, length: number) => v
   for (let at = 0; at < length; at += step) f(at, Math.min(step, length - at));
 }
 
-/** The unit of WebGPU's own copies. */
-const WORD = 4;
 /** The invocations of a workgroup of the passes. */
 const GROUP = 256;
 /** The most bytes one dispatch reaches: 65,535 groups of 256 words are just below 64 MiB. */

@@ -65,8 +65,7 @@ export class RigError extends Error {
 
   /** Returns the fields as plain data. */
   toJSON(): object {
-    const { name, message, ...fields } = this;
-    return { name: this.name, message: this.message, ...fields };
+    return { name: this.name, message: this.message, ...(this as object) };
   }
 
   /** Whether something is an error of this package, of whatever copy of it. */

@@ -1,4 +1,5 @@
-// WebGPU's flags as numbers: Node has none of their globals before a package makes them.
+// WebGPU's flags as numbers, since Node has none of their globals before a package makes them, and
+// its units.
 
 /** What a buffer is used for. */
 export const enum Usage {
@@ -18,3 +19,9 @@ export const enum MapMode {
 
 /** The stage of compute shaders. */
 export const COMPUTE = 0x4;
+/** The unit of WebGPU's own copies. */
+export const WORD = 4;
+/** Returns the bytes of the whole words that so many bytes are part of. */
+export function inWords(bytes: number): number {
+  return Math.ceil(bytes / WORD) * WORD;
+}

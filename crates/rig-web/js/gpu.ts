@@ -11,6 +11,7 @@ import { type Arrays, isResizable } from "./arrays.js";
 import { Edges, isWhole, type Place } from "./edge.js";
 import { MapMode, Usage } from "./flags.js";
 import { type Around, Half, type Way } from "./half.js";
+import { mappable, watched } from "./scopes.js";
 import { Uniforms } from "./uniforms.js";
 import { noWork, run, type Work } from "./work.js";
 
@@ -173,15 +174,14 @@ export class Gpu {
 
   alloc(size: number): number {
     const { device } = this;
-    device.pushErrorScope("validation");
-    device.pushErrorScope("out-of-memory");
+    const found = watched(device);
     let buffer: GPUBuffer | null = null;
     try {
       buffer = device.createBuffer({ label: "rig", size, usage: this.#usage });
     } catch {
       // An engine may throw what it cannot even describe to its GPU.
     }
-    const errors = [device.popErrorScope(), device.popErrorScope()];
+    const errors = found();
     if (!buffer) {
       for (const error of errors) error.catch(() => undefined);
       return 0;
@@ -399,8 +399,7 @@ export class Gpu {
     const { device } = this;
     let wrong = "";
     for (const way of ways) isSure &&= way.isProven;
-    const scopes: GPUErrorFilter[] = isSure ? [] : ["validation", "out-of-memory"];
-    for (const scope of scopes) device.pushErrorScope(scope);
+    const found = watched(device, isSure ? [] : undefined);
     try {
       // Work on the queue finds nothing mapped.
       for (const way of ways) way.unmap();
@@ -411,8 +410,7 @@ export class Gpu {
     }
     this.#edges.clear();
     then?.();
-    const errors = scopes.map(() => device.popErrorScope());
-    for (const error of errors) void this.judge(error, wrong ? [0, 0] : values, label);
+    for (const error of found()) void this.judge(error, wrong ? [0, 0] : values, label);
     return wrong;
   }
 
@@ -424,7 +422,8 @@ export class Gpu {
     this.#fenced = value;
     // One that was mapped before is there.
     this.#kept.isSure &&= this.#fences.length > 0;
-    const fence = this.#fences.pop() ?? this.#newFence();
+    const usage = Usage.MAP_READ | Usage.COPY_DST;
+    const fence = this.#fences.pop() ?? mappable(this.device, { label: "rig fence", size: 4, usage });
     this.#kept.steps.push((to) => to.clearBuffer(fence));
     let mapped: Promise<unknown>;
     this.#flush(() => {
@@ -450,16 +449,6 @@ export class Gpu {
       },
       () => this.#mapFailed(),
     );
-  }
-
-  #newFence(): GPUBuffer {
-    const { device } = this;
-    // On a device that is being lost everything is wrong, which is no error of the page's.
-    device.pushErrorScope("validation");
-    const usage = Usage.MAP_READ | Usage.COPY_DST;
-    const fence = device.createBuffer({ label: "rig fence", size: 4, usage });
-    device.popErrorScope().catch(() => undefined);
-    return fence;
   }
 
   /** A map that nobody cancelled failed: a loss, whose reason is awaited for a while. */

@@ -6,7 +6,8 @@
 // were written are mapped: an engine may move all that is.
 
 import type { Arrays } from "./arrays.js";
-import { MapMode, Usage } from "./flags.js";
+import { inWords, MapMode, Usage } from "./flags.js";
+import { mappable } from "./scopes.js";
 
 const enum State {
   Unmapped,
@@ -52,18 +53,14 @@ export class Way {
     this.isWritten = isWritten;
     const label = isWritten ? "rig upload" : "rig readback";
     const usage = isWritten ? Usage.MAP_WRITE | Usage.COPY_SRC : Usage.MAP_READ | Usage.COPY_DST;
-    // A device without room, or one that is being lost, shows it by a map that fails.
-    around.device.pushErrorScope("validation");
-    around.device.pushErrorScope("out-of-memory");
-    this.buffer = around.device.createBuffer({ label, size, usage, mappedAtCreation: isWritten });
-    for (let i = 0; i < 2; i += 1) around.device.popErrorScope().catch(() => undefined);
+    this.buffer = mappable(around.device, { label, size, usage, mappedAtCreation: isWritten });
     if (isWritten) this.#state = State.Mapped;
     this.#mappedBytes = isWritten ? size : 0;
   }
 
   /** Notes what work writes. Whoever takes a half writes its start first. */
   used(offset: number, length: number): void {
-    const end = Math.ceil((offset + length) / WORD) * WORD;
+    const end = inWords(offset + length);
     this.#usedBytes = offset === 0 ? end : Math.max(this.#usedBytes, end);
   }
 
@@ -171,6 +168,3 @@ export class Half {
     this.#way = null;
   }
 }
-
-/** The unit of WebGPU's own copies. */
-const WORD = 4;

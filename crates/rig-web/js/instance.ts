@@ -11,10 +11,10 @@ import { onAbort, type Wait } from "./wait.js";
 /** What the wasm half exports: its `src` says what each does. */
 export interface Exports {
   readonly memory: WebAssembly.Memory;
-  start(managedPool: number, tracePool: number): void;
-  pump(isDue: number): number;
+  start(managedPool: boolean, tracePool: boolean): void;
+  pump(isDue: boolean): number;
   turn_over(): void;
-  gpu_woke(gpu: number, reached: number, isLost: number, hasRejected: number): void;
+  gpu_woke(gpu: number, reached: number, isLost: boolean, hasRejected: boolean): void;
   text_in(length: number): number;
   site_in(length: number): number;
   list_in(count: number): number;
@@ -60,18 +60,21 @@ export interface Exports {
   cancel(ticket: number): void;
 }
 
-/** A promise that waits for the wasm half, and what it settles with once that is there. */
+/** Makes of a number and of what was said what a promise settles with; it may fail. */
+type Made<T> = (number: number, said: Said) => T;
+
+/** A promise that waits for the wasm half. */
 interface Ticket {
   resolve(value: unknown): void;
   reject(error: unknown): void;
-  /** Makes of a number and of what was said what the promise settles with; it may fail. */
-  map(number: number, said: Said): unknown;
+  /** Where it settles with another thing than its number. */
+  map: Made<unknown> | undefined;
   /** Forgets the signal, where there is one. */
-  over?(): void;
-  number: number;
-  said: Said;
-  error: unknown;
+  over: (() => void) | undefined;
 }
+
+/** What a promise settles with: a number and what was said, or an error. */
+type Outcome = { number: number; said: Said } | { error: unknown };
 
 /** What an instance keeps from its start. */
 export interface Settings {
@@ -100,7 +103,7 @@ export class Instance {
   /** How many tickets keep no process alive. */
   #quiet = 0;
   readonly #tickets = new Map<number, Ticket>();
-  #settled: Ticket[] = [];
+  #settled: [Ticket, Outcome][] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
   #timerAt = Infinity;
   /** Whether the time of the next maintenance has come. */
@@ -111,7 +114,7 @@ export class Instance {
 
   private constructor(settings: Settings) {
     this.settings = settings;
-    this.dropped = new Dropped(() => this.event((e) => e.pump(0)));
+    this.dropped = new Dropped(() => this.event((e) => e.pump(false)));
     this.#pressure = new Pressure(() => this.event((e) => e.turn_over()));
     if (isFirefoxPage) addEventListener("pageshow", ({ persisted }) => persisted && this.#again());
   }
@@ -122,7 +125,7 @@ export class Instance {
     try {
       const { exports } = await WebAssembly.instantiate(module, { page: made.#imports() });
       made.#exports = exports as unknown as Exports;
-      made.#exports.start(Number(settings.managedPool), Number(settings.tracePool));
+      made.#exports.start(settings.managedPool, settings.tracePool);
     } catch (e) {
       throw unsupported("rig", `its wasm is not of this version: ${String(e)}`);
     }
@@ -138,19 +141,17 @@ export class Instance {
   call<R>(f: (exports: Exports, ticket: number) => R, ticket = 0): R {
     if (this.#dead) throw this.#dead;
     this.#error = null;
-    let result: R;
     try {
       this.#takeDropped();
-      result = f(this.#exports, ticket);
+      const result = f(this.#exports, ticket);
       const error = this.#error;
       this.answer = this.#taken();
       this.#after();
       if (error) throw error;
+      return result;
     } catch (e) {
-      if (RigError.is(e)) throw e;
-      throw this.#end(e);
+      throw RigError.is(e) ? e : this.#end(e);
     }
-    return result;
   }
 
   /** Runs a call that nobody hears of if it fails: a trap is told to all who wait. */
@@ -169,23 +170,21 @@ export class Instance {
     return f(this.#exports);
   }
 
-  /** Runs a call that settles a ticket, and promises what `map` makes of what it settles with. */
-  wait<T>(start: (exports: Exports, ticket: number) => void, map: (number: number, said: Said) => T, o?: Wait): Promise<T> {
+  /** Runs a call that settles a ticket, and promises its number, or what `map` makes of that and of what was said. */
+  wait<T = number>(start: (exports: Exports, ticket: number) => void, o?: Wait, map?: Made<T>): Promise<T> {
     // Looking at a signal may run code of the program, after the numbers of handles were read.
-    return this.dropped.kept(() => new Promise<T>((resolve, reject) => {
+    return this.dropped.kept(() => {
       const number = this.#nextTicket++;
-      const ticket: Ticket = { resolve: resolve as Ticket["resolve"], reject, map, number: 0, said: [], error: null };
-      const signal = o?.signal;
-      if (signal && !this.#hear(signal, number, ticket)) return;
-      this.#tickets.set(number, ticket);
+      const settled = this.#settles(number, o, map);
+      const ticket = this.#tickets.get(number);
       try {
-        this.call(start, number);
-      } catch (e) {
+        if (ticket) this.call(start, number);
+      } catch (error) {
         this.#tickets.delete(number);
-        ticket.over?.();
-        reject(e);
+        settle([ticket!, { error }]);
       }
-    }));
+      return settled;
+    });
   }
 
   /**
@@ -196,41 +195,35 @@ export class Instance {
     let later: Promise<number> | undefined;
     const now = this.call((e, number) => {
       const answer = start(e, number);
-      if (answer === 0) {
-        // Known ahead of what follows the call, which may settle it.
-        later = new Promise((resolve, reject) => {
-          const map = (settled: number) => settled;
-          const ticket: Ticket = { resolve: resolve as Ticket["resolve"], reject, map, number: 0, said: [], error: null };
-          if (!o?.signal || this.#hear(o.signal, number, ticket)) this.#tickets.set(number, ticket);
-        });
-      }
+      // Known ahead of what follows the call, which may settle it.
+      if (answer === 0) later = this.#settles(number, o);
       return answer;
     }, this.#nextTicket++);
     return later ?? now;
   }
 
-  /** Has a signal end the wait of a ticket; answers whether it has not ended it yet. */
-  #hear(signal: AbortSignal, number: number, ticket: Ticket): boolean {
-    if (signal.aborted) {
-      ticket.reject(signal.reason);
-      return false;
-    }
-    const aborted = () => {
-      if (!this.#tickets.delete(number)) return;
-      ticket.reject(signal.reason);
-      this.event((e) => e.cancel(number));
-    };
-    ticket.over = onAbort(signal, aborted);
-    return true;
+  /** Promises what a ticket settles with. An aborted signal ends the wait: there is no ticket then. */
+  #settles<T>(number: number, o?: Wait, map?: Made<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const signal = o?.signal;
+      if (signal?.aborted) return reject(signal.reason);
+      const aborted = () => {
+        if (!this.#tickets.delete(number)) return;
+        reject(signal!.reason);
+        this.event((e) => e.cancel(number));
+      };
+      const over = signal && onAbort(signal, aborted);
+      this.#tickets.set(number, { resolve: resolve as Ticket["resolve"], reject, map, over });
+    });
   }
 
   /** Waits like {@link Instance.wait}, for something that may never come and keeps nothing alive. */
-  quietly<T>(start: (exports: Exports, ticket: number) => void, map: (number: number, said: Said) => T): Promise<T> {
+  quietly<T>(start: (exports: Exports, ticket: number) => void, map: Made<T>): Promise<T> {
     this.#quiet += 1;
     const over = () => {
       this.#quiet -= 1;
     };
-    const waited = this.wait(start, map);
+    const waited = this.wait(start, undefined, map);
     waited.then(over, over);
     return waited;
   }
@@ -261,7 +254,7 @@ export class Instance {
   addGpu(device: GPUDevice, own: boolean, usage: number): number {
     const number = this.#nextGpu++;
     const woke = (gpu: Gpu) => {
-      this.event((e) => e.gpu_woke(number, gpu.reached, Number(gpu.loss !== ""), Number(gpu.hasRejected)));
+      this.event((e) => e.gpu_woke(number, gpu.reached, gpu.loss !== "", gpu.hasRejected));
     };
     const over = () => this.gpus.delete(number);
     this.gpus.set(number, new Gpu(device, own, usage, this.arrays, woke, over));
@@ -301,13 +294,13 @@ export class Instance {
     if (this.#isWanted || this.#isDue) {
       const isDue = this.#isDue;
       this.#isWanted = this.#isDue = false;
-      const next = this.#exports.pump(isDue ? 1 : 0);
+      const next = this.#exports.pump(isDue);
       if (next >= 0) this.#setTimer(next);
     }
     const settled = this.#settled;
     if (settled.length === 0) return;
     this.#settled = [];
-    for (const ticket of settled) settle(ticket);
+    for (const one of settled) settle(one);
   }
 
   #setTimer(wait: number): void {
@@ -332,7 +325,7 @@ export class Instance {
     this.#dead = error;
     clearTimeout(this.#timer);
     // What was settled before is told as it is.
-    for (const ticket of this.#settled.splice(0)) settle(ticket);
+    for (const one of this.#settled.splice(0)) settle(one);
     for (const ticket of this.#tickets.values()) ticket.reject(error);
     this.#tickets.clear();
     for (const gpu of this.gpus.values()) gpu.abandon(why);
@@ -341,7 +334,6 @@ export class Instance {
 
   /** Takes what was said so far. */
   #taken(): Said {
-    if (this.#said.length === 0) return [];
     const said = this.#said;
     this.#said = [];
     return said;
@@ -358,11 +350,9 @@ export class Instance {
   /** What the wasm half imports: `src/page.rs` says what each does. */
   #imports(): Record<string, WebAssembly.ImportValue> {
     const { arrays } = this;
-    const taken = (number: number) => {
+    const finish = (number: number, outcome: Outcome) => {
       const ticket = this.#tickets.get(number);
-      if (!ticket || !this.#tickets.delete(number)) return null;
-      this.#settled.push(ticket);
-      return ticket;
+      if (ticket && this.#tickets.delete(number)) this.#settled.push([ticket, outcome]);
     };
     return {
       now: () => performance.now(),
@@ -391,29 +381,24 @@ export class Instance {
       say_text: (text: number, length: number) => {
         this.#said.push(this.#text(text, length));
       },
-      settle: (ticket: number, number: number) => {
-        const [said, found] = [this.#taken(), taken(ticket)];
-        if (found) Object.assign(found, { number, said });
-      },
-      settle_error: (ticket: number) => {
-        const [error, found] = [told(this.#taken()), taken(ticket)];
-        if (found) found.error = error;
-      },
+      settle: (ticket: number, number: number) => finish(ticket, { number, said: this.#taken() }),
+      settle_error: (ticket: number) => finish(ticket, { error: told(this.#taken()) }),
       answer_error: () => {
         this.#error = told(this.#taken());
       },
-      collect: (round: number, turn: number) => (this.#pressure.take(round, turn) ? 1 : 0),
+      collect: (round: number, turn: number) => this.#pressure.take(round, turn),
       ...gpuImports(this.gpus, (into) => (bytes) => this.#bytes(into, bytes.length).set(bytes)),
     };
   }
 }
 
 /** Settles a promise; its signal has no say any more. */
-function settle({ resolve, reject, map, over, number, said, error }: Ticket): void {
+function settle([{ resolve, reject, map, over }, outcome]: [Ticket, Outcome]): void {
   over?.();
-  if (error) return reject(error);
+  if ("error" in outcome) return reject(outcome.error);
+  const { number, said } = outcome;
   try {
-    resolve(map(number, said));
+    resolve(map ? map(number, said) : number);
   } catch (e) {
     reject(e);
   }

@@ -4,8 +4,9 @@ import { Buffer, type Bytes, type Lent } from "./buffer.js";
 import { bytesOf, instance, integer, list, options, text } from "./check.js";
 import type { Device, Point } from "./device.js";
 import { misuse } from "./error.js";
-import { COMPUTE, Usage } from "./flags.js";
+import { COMPUTE, inWords, Usage } from "./flags.js";
 import type { Gpu } from "./gpu.js";
+import { type Found, watched } from "./scopes.js";
 import type { Place } from "./uniforms.js";
 
 /** What a kernel binds by a name: a buffer for storage, a number or bytes for a uniform. */
@@ -24,12 +25,7 @@ interface Variable {
 export class Kernel {
   /** @internal */
   static readonly name = "Kernel";
-  readonly #device: Device;
-  readonly #gpu: Gpu;
-  readonly #pipeline: GPUComputePipeline;
-  readonly #layout: GPUBindGroupLayout;
-  readonly #variables: readonly Variable[];
-  readonly #label: string;
+  readonly #made: Made;
   /** Shapes of runs that the engine found well: their like is well. */
   readonly #shapes = new Set<string>();
 
@@ -38,13 +34,8 @@ export class Kernel {
     return "Kernel";
   }
 
-  private constructor(device: Device, gpu: Gpu, label: string, variables: readonly Variable[], made: Made) {
-    this.#device = device;
-    this.#gpu = gpu;
-    this.#label = label;
-    this.#variables = variables;
-    this.#pipeline = made.pipeline;
-    this.#layout = made.layout;
+  private constructor(made: Made) {
+    this.#made = made;
   }
 
   /** @internal Checks what a kernel is made of. */
@@ -59,7 +50,7 @@ export class Kernel {
     const label = o?.label ?? "";
     const variables = variablesOf(wgsl);
     const made = await compiled(gpu.device, wgsl, variables, label, o?.entryPoint);
-    return new Kernel(device, gpu, label, variables, made);
+    return new Kernel({ device, gpu, label, variables, ...made });
   }
 
   /**
@@ -73,15 +64,16 @@ export class Kernel {
     }
     if (more.length > 0) throw misuse("run", "Option", "groups has more than three counts");
     if (typeof bind !== "object" || bind === null) throw misuse("run", "Option", "bind is no object");
-    const unknown = Object.keys(bind).find((name) => !this.#variables.some((known) => known.name === name));
+    const { device, gpu, label, variables, pipeline, layout } = this.#made;
+    const unknown = Object.keys(bind).find((name) => !variables.some((known) => known.name === name));
     if (unknown !== undefined) throw misuse("run", "Option", `the kernel declares no ${unknown}`);
     const named: Record<"reads" | "writes", Buffer[]> = { reads: [], writes: [] };
     const uniforms: Uint8Array<ArrayBuffer>[] = [];
     // The program's getters are asked once.
-    const buffers = this.#variables.map((variable) => {
+    const buffers = variables.map((variable) => {
       const value = (bind as Bindings)[variable.name];
       if (variable.space === "uniform") {
-        uniforms.push(uniformBytes(variable, value, this.#gpu.device.limits.maxUniformBufferBindingSize));
+        uniforms.push(uniformBytes(variable, value, gpu.device.limits.maxUniformBufferBindingSize));
         return null;
       }
       const buffer = instance("run", variable.name, value, Buffer);
@@ -90,37 +82,35 @@ export class Kernel {
       named[variable.space === "write" ? "writes" : "reads"].push(buffer);
       return buffer;
     });
-    const gpu = this.#gpu;
-    const trial: Trial = { isOne: false, shape: "", places: [], value: 0 };
+    const trial: Trial = { found: null, shape: "", places: [], value: 0 };
     try {
-      const point = this.#device.submitRun({ ...named, label: this.#label }, ({ encoder, buffer }) => {
+      const point = device.submitRun({ ...named, label }, ({ encoder, buffer }) => {
         // The submission says so.
         if (gpu.loss) return;
         const bound = buffers.map((b) => b && bindingOf(buffer(b)));
         trial.shape = shapeOf([x!, y, z], bound, uniforms);
         const isKnown = this.#shapes.has(trial.shape) && bound.every((b) => !b || gpu.isOwn(b.buffer));
-        trial.isOne = !isKnown || !gpu.uniforms.isReady(uniforms);
-        if (trial.isOne) for (const scope of SCOPES) gpu.device.pushErrorScope(scope);
+        if (!isKnown || !gpu.uniforms.isReady(uniforms)) trial.found = watched(gpu.device);
         trial.places = gpu.uniforms.write(uniforms);
         const own = trial.places.values();
-        const entries = this.#variables.map(({ binding }, i) => ({ binding, resource: bound[i] ?? own.next().value! }));
-        const pass = encoder.beginComputePass({ label: this.#label });
-        pass.setPipeline(this.#pipeline);
-        pass.setBindGroup(0, gpu.device.createBindGroup({ layout: this.#layout, entries }));
+        const entries = variables.map(({ binding }, i) => ({ binding, resource: bound[i] ?? own.next().value! }));
+        const pass = encoder.beginComputePass({ label });
+        pass.setPipeline(pipeline);
+        pass.setBindGroup(0, gpu.device.createBindGroup({ layout, entries }));
         pass.dispatchWorkgroups(x!, y, z);
         pass.end();
       });
       trial.value = point.value;
       return point;
     } finally {
-      if (trial.isOne) void this.#judge(trial);
+      if (trial.found) void this.#judge(trial);
     }
   }
 
   /** Takes the engine's verdict on a trial; what is like one that went well is none. */
-  async #judge({ shape, places, value }: Trial): Promise<void> {
-    const gpu = this.#gpu;
-    const verdicts = SCOPES.map(() => gpu.judge(gpu.device.popErrorScope(), [value, value], this.#label));
+  async #judge({ found, shape, places, value }: Trial): Promise<void> {
+    const { gpu, label } = this.#made;
+    const verdicts = found!().map((error) => gpu.judge(error, [value, value], label));
     const isWell = (await Promise.all(verdicts)).every(Boolean);
     gpu.uniforms.judged(places, isWell);
     if (value === 0 || !isWell) return;
@@ -129,9 +119,10 @@ export class Kernel {
   }
 }
 
-/** A run, and whether the engine found none like it well yet. */
+/** A run. */
 interface Trial {
-  isOne: boolean;
+  /** What the engine finds of it, where it found none like it well yet. */
+  found: Found | null;
   shape: string;
   /** Of its uniforms. */
   places: readonly Place[];
@@ -139,9 +130,18 @@ interface Trial {
   value: number;
 }
 
-interface Made {
+/** What the engine makes of a kernel's source. */
+interface Compiled {
   readonly pipeline: GPUComputePipeline;
   readonly layout: GPUBindGroupLayout;
+}
+
+/** What a kernel is made of. */
+interface Made extends Compiled {
+  readonly device: Device;
+  readonly gpu: Gpu;
+  readonly label: string;
+  readonly variables: readonly Variable[];
 }
 
 async function compiled(
@@ -150,8 +150,8 @@ async function compiled(
   variables: readonly Variable[],
   label: string,
   entryPoint: string | undefined,
-): Promise<Made> {
-  device.pushErrorScope("validation");
+): Promise<Compiled> {
+  const found = watched(device, ["validation"]);
   const module = device.createShaderModule({ label, code });
   const layout = device.createBindGroupLayout({
     label,
@@ -162,11 +162,11 @@ async function compiled(
     })),
   });
   const pipelineLayout = device.createPipelineLayout({ bindGroupLayouts: [layout] });
-  const scope = device.popErrorScope();
+  const [scope] = found();
   const compute = entryPoint === undefined ? { module } : { module, entryPoint };
   const pipeline = device.createComputePipelineAsync({ label, layout: pipelineLayout, compute });
   const [error, made] = await Promise.all([
-    scope.catch(() => null),
+    scope!.catch(() => null),
     pipeline.catch((e: Error) => e),
   ]);
   if (error ?? !("getBindGroupLayout" in made)) {
@@ -227,7 +227,7 @@ function shapeOf(groups: readonly number[], bound: readonly (Place | null)[], un
 
 function bindingOf({ buffer, offset, size }: Lent): Place {
   // A binding is made of whole words.
-  return { buffer, offset, size: Math.min(Math.ceil(size / 4) * 4, buffer.size - offset) };
+  return { buffer, offset, size: Math.min(inWords(size), buffer.size - offset) };
 }
 
 const SCALARS: Record<string, typeof Float32Array | typeof Uint32Array | typeof Int32Array | undefined> = {
@@ -237,8 +237,6 @@ const SCALARS: Record<string, typeof Float32Array | typeof Uint32Array | typeof 
 };
 /** What WebGPU can be told; a device's own limit is lower. */
 const GROUPS_MAX = 2 ** 32 - 1;
-/** What an engine may say of a run. */
-const SCOPES: readonly GPUErrorFilter[] = ["validation", "out-of-memory"];
 /** How many shapes of its runs a kernel knows. */
 const SHAPES_MAX = 64;
 const TYPES = { read: "read-only-storage", write: "storage", uniform: "uniform" } as const;

@@ -164,29 +164,31 @@ async function compile(given: InitOptions["wasm"]): Promise<WebAssembly.Module> 
 async function sourceOf(source: string | URL | Response | BufferSource): Promise<BufferSource> {
   if (source instanceof ArrayBuffer || ArrayBuffer.isView(source)) return source;
   const bytes = await loaded(source as string | URL | Response);
-  const magic = new Uint8Array(bytes, 0, Math.min(4, bytes.byteLength));
-  if (String.fromCharCode(...magic) === "\0asm") return bytes;
+  if (String.fromCharCode(...bytes.subarray(0, 4)) === "\0asm") return bytes;
   const from = (source as Response).url || String(source);
   const why = "is no wasm; with Vite, put rig-web into optimizeDeps.exclude; else put rig.wasm there, or give init({ wasm })";
   throw unsupported("rig", `what came back from ${from} ${why}`);
 }
 
-async function loaded(source: string | URL | Response): Promise<ArrayBuffer> {
-  if (source instanceof Response) return source.arrayBuffer();
+async function loaded(source: string | URL | Response): Promise<Uint8Array<ArrayBuffer>> {
+  if (source instanceof Response) return bytesIn(source);
   const url = new URL(source, import.meta.url);
   if (url.protocol === "file:") {
     const name = "node:fs/promises";
     const { readFile } = (await import(/* @vite-ignore */ name)) as {
-      readFile(path: URL): Promise<{ buffer: ArrayBuffer; byteOffset: number; byteLength: number }>;
+      readFile(path: URL): Promise<Uint8Array<ArrayBuffer>>;
     };
-    const { buffer, byteOffset, byteLength } = await readFile(url);
-    return buffer.slice(byteOffset, byteOffset + byteLength);
+    return readFile(url);
   }
   try {
-    return await (await fetch(url)).arrayBuffer();
+    return await bytesIn(await fetch(url));
   } catch (e) {
     throw unsupported("rig", `its wasm does not load from ${url.href}: ${String(e)}`);
   }
+}
+
+async function bytesIn(response: Response): Promise<Uint8Array<ArrayBuffer>> {
+  return new Uint8Array(await response.arrayBuffer());
 }
 
 class Face implements Rig {
@@ -280,7 +282,7 @@ class Face implements Rig {
     const start = (e: Exports, ticket: number) => {
       written = e.copy(ticket, from, to);
     };
-    await this.#instance.wait(start, () => undefined, o);
+    await this.#instance.wait(start, o);
     for (const side of [src, dst]) side.checkThere("copy");
     src.device.checkWritten("copy", written);
   }
