@@ -23,6 +23,7 @@ mod packages;
 #[path = "../../../tests/tidy/rows.rs"]
 mod rows;
 mod setup;
+mod shader;
 mod step;
 mod sweep;
 mod targets;

@@ -4,6 +4,7 @@ use crate::choices;
 use crate::edge;
 use crate::likeness;
 use crate::packages::{install, is_on_path, on_path};
+use crate::shader;
 use crate::step::{Failure, Found, Step, Sum};
 use crate::sweep;
 use crate::wasm::Target;
@@ -83,8 +84,8 @@ fn made(from: &Path, to: &Path, of: impl Fn(&[u8]) -> Option<Vec<u8>>) -> Result
     Ok(std::fs::write(to, made).map_err(|error| format!("{}: {error}", to.display()))?)
 }
 
-/// Makes the package's module: bundled, without the comments of its shader, small; it tells Vite
-/// that its own imports are for Node, since what is small has no comments.
+/// Makes the package's module: bundled with its shader, small; it tells Vite that its own imports
+/// are for Node, since what is small has no comments.
 fn bundle(workspace: &Workspace) -> Result<(), Failure> {
     let made = workspace.target("wasm").join("rig.bundle.js");
     let mut esbuild = workspace.program("node_modules/.bin/esbuild");
@@ -94,9 +95,9 @@ fn bundle(workspace: &Workspace) -> Result<(), Failure> {
     let _ = std::fs::remove_file(edge_names(workspace));
     esbuild.arg(format!("--mangle-cache={}", edge_names(workspace).display()));
     run(esbuild.arg(format!("--outfile={}", made.display())))?;
-    let shader = workspace.read(SHADER)?;
-    let lines = shader.lines().map(str::trim).filter(|line| !line.starts_with("//"));
-    replaced(&made, &shader, &lines.collect::<Vec<_>>().join("\n"))?;
+    let whole = workspace.read(SHADER)?;
+    let small = shader::small(&whole).ok_or(format!("{SHADER} has more names than letters"))?;
+    replaced(&made, &whole, &small)?;
     let module = workspace.root.join("dist/rig.js");
     let mut terser = workspace.program("node_modules/.bin/terser");
     run(terser.arg(&made).args(SMALL_MODULE).arg(&module))?;
@@ -288,18 +289,22 @@ const BUNDLE: [&str; 6] = [
 ];
 /// Members that no program and no engine has, which get short names.
 const INNER: &str = "
-    abandon addCommands arrays checkBinding checkThere checkUsage checkWritten dropCommands dropKept
-    dropped endExport exported foreign gaveBack gpuBuffer hasRejected indexIn isFound isJudged
-    isLarge isOne isOwn isProven isReady isSure isUrgent isWritten judge judged letGo loss numberIn
-    onRejection placed putList putSite putText quietly refused rejection renew settings submitRun
-    takeOne takenOver unexport uniforms verdict whyGone wrapped
+    abandon addCommands addGpu alloc answer arrays ask asked back begin cancelled checkBinding
+    checkThere checkUsage checkWritten commands counted drop dropCommands dropKept dropped endExport
+    exported failed fall foreign found gaveBack gpuBuffer gpus half hasRejected hear heard home
+    indexIn instance isFound isGone isJudged isLarge isOwn isProven isReady isSure isUrgent
+    isWritten judge judged keep last lends lent letGo look loss made make mapped native nudge
+    numberIn onRejection over part placed places putList putSite putText quietly refused rejection
+    renew said settings shape space stand steps stop submitRun take taken takenOver takeOne text
+    unexport uniforms used verdict watch way ways whole whyGone woke wrapped wrong
 ";
 /// An uncaught error shows the line that threw it, in Node all of it: so statements end with lines.
-/// Functions stay where they are: one moved to where it is called would be made anew each time.
+/// Functions stay functions of their own: one moved to where it is called would be made anew each
+/// time. They come first, side by side.
 const SMALL_MODULE: [&str; 6] = [
     "--module",
     "--mangle",
-    "--compress=passes=3,reduce_funcs=false",
+    "--compress=passes=3,reduce_funcs=false,hoist_funs",
     "--ecma=2022",
     "--format=semicolons=false",
     "--output",
