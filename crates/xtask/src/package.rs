@@ -101,7 +101,8 @@ fn bundle(workspace: &Workspace) -> Result<(), Failure> {
     let module = workspace.root.join("dist/rig.js");
     let mut terser = workspace.program("node_modules/.bin/terser");
     run(terser.arg(&made).args(SMALL_MODULE).arg(&module))?;
-    replaced(&module, "import(", "import(/* @vite-ignore */")
+    replaced(&module, "import(", "import(/* @vite-ignore */")?;
+    run(workspace.program("node").arg(CHOICES).arg(&module)).map(drop)
 }
 
 /// Checks that the types which programs see have none of the names that the module makes short.
@@ -309,6 +310,8 @@ const SMALL_MODULE: [&str; 6] = [
     "--format=semicolons=false",
     "--output",
 ];
+/// Chooses an order of functions, and among short names, by what gzip makes of the module.
+const CHOICES: &str = "crates/xtask/js/choices.mjs";
 const LAWS: [&str; 6] = [
     "tests/web/laws/page.ts",
     "--bundle",
