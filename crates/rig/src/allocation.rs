@@ -29,7 +29,7 @@ use crate::budget::Where;
 use crate::bytes::HostBytes;
 use crate::cache::Class;
 use crate::claim::{Answer, Ask, Claims, Pass};
-use crate::driver::{Addressed, Kind, Region};
+use crate::driver::{Addressed, HAS_FILES, Kind, Region};
 use crate::list::{Link, Linked, List};
 use crate::stamp::Stamps;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -462,8 +462,6 @@ impl Memory {
 
 /// Whether buffers may be addressed only while they are mapped: in a browser only halves are.
 pub(crate) const MAPS_BUFFERS: bool = cfg!(not(target_family = "wasm"));
-/// Whether there may be files: a browser has none (S1.10), and none of the code for them.
-pub(crate) const HAS_FILES: bool = cfg!(not(target_family = "wasm"));
 
 /// What a call that moves the bytes counts beside itself.
 const MOVES: u64 = 1 << 32;

@@ -61,6 +61,8 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+pub(crate) use crate::driver::files::HAS_FILES;
+
 pub use crate::driver::facts::{Addressed, Facts, Queue};
 pub use crate::driver::files::{FileError, FileIo, FileMode};
 pub use crate::driver::work::{Code, CodeSource, Lent, Native, Op, Part, Producer, Span, Work};

@@ -5,13 +5,12 @@
 //! thread may open. `OPENING` is a leaf lock; each opening's own future is polled by one thread at
 //! a time, under its own lock, which only other openers of that name can meet.
 
-use crate::allocation::HAS_FILES;
 use crate::allocation::heap::Heap;
 use crate::allocation::owner::{Ends, Owner};
 use crate::cache::Options as CacheOptions;
 use crate::claim::Marks;
 use crate::draining::Draining;
-use crate::driver::{Driver, Facts, Fault, Op, Part, Refusal};
+use crate::driver::{Driver, Facts, Fault, HAS_FILES, Op, Part, Refusal};
 use crate::drivers::host;
 use crate::error::{Failed, Misuse, Outcome, text};
 use crate::gate::Gate;

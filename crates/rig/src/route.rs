@@ -5,7 +5,8 @@
 //! [`Route::WantsPeer`] and only where a row hangs on it: the caller has it made, or not, says so
 //! in [`Peers`] and asks again, at most twice.
 
-use crate::driver::{Addressed, Kind};
+use crate::cache::HAS_PINNED;
+use crate::driver::{Addressed, HAS_FILES, Kind};
 use crate::timeline::DeviceId;
 
 /// Returns the route of a copy: the first row of S7.2 that fits.
@@ -136,14 +137,15 @@ pub(crate) enum Route {
 impl Side {
     /// Whether `device` reaches these bytes by itself, or by the mapping that this buffer is.
     fn is_reached_by(self, device: DeviceId) -> bool {
-        self.device == device || self.place == Place::Pinned && self.owner == device
+        let is_pinned = HAS_PINNED && self.place == Place::Pinned;
+        self.device == device || is_pinned && self.owner == device
     }
 
     fn reach(self) -> Reach {
         match self.place {
-            Place::Addressed | Place::Pinned => Reach::Host,
             Place::Unaddressed => Reach::Device,
-            Place::File => Reach::File,
+            Place::File if HAS_FILES => Reach::File,
+            Place::Addressed | Place::Pinned | Place::File => Reach::Host,
         }
     }
 }

@@ -37,3 +37,6 @@ pub enum FileError {
     /// The device is lost.
     Fault(Fault),
 }
+
+/// Whether there may be files: a browser has none (S1.10), and none of the code for them.
+pub(crate) const HAS_FILES: bool = cfg!(not(target_family = "wasm"));
