@@ -141,6 +141,7 @@ pub(crate) fn hand_over_now<T: Use>(
 }
 
 /// Offers work whose points the queue waits for, and does what follows.
+#[cfg_attr(not(target_family = "wasm"), inline)] // The package would have it twice.
 fn offered<'a, T: Use>(
     owner: &'a Arc<Owner>,
     job: &Job<'a, T>,
