@@ -355,7 +355,7 @@ export class Instance {
       if (ticket && this.#tickets.delete(number)) this.#settled.push([ticket, outcome]);
     };
     return {
-      now: () => performance.now(),
+      now_ms: () => performance.now(),
       wants_pump: () => {
         this.#isWanted = true;
       },

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 #[link(wasm_import_module = "page")]
 unsafe extern "C" {
-    safe fn now() -> f64;
+    safe fn now_ms() -> f64;
     /// Has a pump follow the call in progress.
     pub(crate) safe fn wants_pump();
     safe fn array_make(len: f64) -> u32;
@@ -85,7 +85,7 @@ pub(crate) fn written(bytes: Vec<u8>) -> String {
 
 /// Returns the time since some moment, in nanoseconds.
 pub(crate) fn now_ns() -> u64 {
-    (now() * 1e6) as u64
+    (now_ms() * 1e6) as u64
 }
 
 /// The page's arrays.

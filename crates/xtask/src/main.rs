@@ -10,10 +10,8 @@ use std::process::ExitCode;
 
 mod bench;
 mod check;
-mod choices;
 mod clock;
 mod desktop;
-mod edge;
 mod likeness;
 mod loom;
 mod miri;
@@ -23,7 +21,6 @@ mod packages;
 #[path = "../../../tests/tidy/rows.rs"]
 mod rows;
 mod setup;
-mod shader;
 mod step;
 mod sweep;
 mod targets;

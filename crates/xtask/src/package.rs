@@ -1,15 +1,12 @@
 //! The npm package: its wasm, its one module, its types; its tests, in Node and in three browsers.
 
-use crate::choices;
-use crate::edge;
 use crate::likeness;
 use crate::packages::{install, is_on_path, on_path};
-use crate::shader;
 use crate::step::{Failure, Found, Step, Sum};
 use crate::sweep;
 use crate::wasm::Target;
 use crate::workspace::{Workspace, answer, run, run_tests};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Builds what `npm pack` ships, into `dist`.
 pub(crate) const BUILD: Step = Step { name: "package", sum: Sum::Counts, run: build };
@@ -69,14 +66,11 @@ fn shrink(workspace: &Workspace) -> Result<(), Failure> {
     small("rig_web.silent.wasm", &path("rig_web.small.wasm"), &plain)?;
     made(&path("rig_web.small.wasm"), &path("rig_web.ordered.wasm"), likeness::named)?;
     let ordered = ["-Oz", "--reorder-functions-by-name"];
-    small("rig_web.ordered.wasm", &path("rig_web.last.wasm"), &ordered)?;
-    let names = edge::names(&read(&edge_names(workspace))?);
-    let named = |bytes: &[u8]| choices::likened(&edge::shortened(bytes, &names)?);
-    made(&path("rig_web.last.wasm"), &workspace.root.join("dist/rig.wasm"), named)
+    small("rig_web.ordered.wasm", &workspace.root.join("dist/rig.wasm"), &ordered).map(drop)
 }
 
 /// Makes one module of another.
-fn made(from: &Path, to: &Path, of: impl Fn(&[u8]) -> Option<Vec<u8>>) -> Result<(), Failure> {
+fn made(from: &Path, to: &Path, of: fn(&[u8]) -> Option<Vec<u8>>) -> Result<(), Failure> {
     let bytes = std::fs::read(from).map_err(|error| format!("{}: {error}", from.display()))?;
     let why =
         "is not as the build needs it: linked with relocations, its texts made without `format!`";
@@ -84,25 +78,21 @@ fn made(from: &Path, to: &Path, of: impl Fn(&[u8]) -> Option<Vec<u8>>) -> Result
     Ok(std::fs::write(to, made).map_err(|error| format!("{}: {error}", to.display()))?)
 }
 
-/// Makes the package's module: bundled with its shader, small; it tells Vite that its own imports
-/// are for Node, since what is small has no comments.
+/// Makes the package's module: bundled, without the comments of its shader, small; it tells Vite
+/// that its own imports are for Node, since what is small has no comments.
 fn bundle(workspace: &Workspace) -> Result<(), Failure> {
     let made = workspace.target("wasm").join("rig.bundle.js");
     let mut esbuild = workspace.program("node_modules/.bin/esbuild");
     let inner = INNER.split_whitespace().collect::<Vec<_>>().join("|");
-    esbuild.args(BUNDLE).arg(format!("--mangle-props=^(?:{inner}|{})$", edge::LONG));
-    // Names of another build would be kept.
-    let _ = std::fs::remove_file(edge_names(workspace));
-    esbuild.arg(format!("--mangle-cache={}", edge_names(workspace).display()));
+    esbuild.args(BUNDLE).arg(format!("--mangle-props=^(?:{inner})$"));
     run(esbuild.arg(format!("--outfile={}", made.display())))?;
-    let whole = workspace.read(SHADER)?;
-    let small = shader::small(&whole).ok_or(format!("{SHADER} has more names than letters"))?;
-    replaced(&made, &whole, &small)?;
+    let shader = workspace.read(SHADER)?;
+    let lines = shader.lines().map(str::trim).filter(|line| !line.starts_with("//"));
+    replaced(&made, &shader, &lines.collect::<Vec<_>>().join("\n"))?;
     let module = workspace.root.join("dist/rig.js");
     let mut terser = workspace.program("node_modules/.bin/terser");
     run(terser.arg(&made).args(SMALL_MODULE).arg(&module))?;
-    replaced(&module, "import(", "import(/* @vite-ignore */")?;
-    run(workspace.program("node").arg(CHOICES).arg(&module)).map(drop)
+    replaced(&module, "import(", "import(/* @vite-ignore */")
 }
 
 /// Checks that the types which programs see have none of the names that the module makes short.
@@ -121,19 +111,10 @@ fn check_inner(workspace: &Workspace) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns where the bundler says which short names it chose.
-fn edge_names(workspace: &Workspace) -> PathBuf {
-    workspace.target("wasm").join("rig.names.json")
-}
-
-fn read(path: &Path) -> Result<String, Failure> {
-    Ok(std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?)
-}
-
 /// Replaces a text of a file, which has to have it.
 fn replaced(path: &Path, from: &str, to: &str) -> Result<(), Failure> {
     let failed = |error| Failure::from(format!("{}: {error}", path.display()));
-    let text = read(path)?;
+    let text = std::fs::read_to_string(path).map_err(failed)?;
     if !text.contains(from) {
         return Err(format!("{} does not have this text: {from}", path.display()).into());
     }
@@ -290,28 +271,22 @@ const BUNDLE: [&str; 6] = [
 ];
 /// Members that no program and no engine has, which get short names.
 const INNER: &str = "
-    abandon addCommands addGpu alloc answer arrays ask asked back begin cancelled checkBinding
-    checkThere checkUsage checkWritten commands counted drop dropCommands dropKept dropped endExport
-    exported failed fall foreign found gaveBack gpuBuffer gpus half hasRejected hear heard home
-    indexIn instance isFound isGone isJudged isLarge isOwn isProven isReady isSure isUrgent
-    isWritten judge judged keep last lends lent letGo look loss made make mapped native nudge
-    numberIn onRejection over part placed places putList putSite putText quietly refused rejection
-    renew said settings shape space stand steps stop submitRun take taken takenOver takeOne text
-    unexport uniforms used verdict watch way ways whole whyGone woke wrapped wrong
+    abandon addCommands arrays checkBinding checkThere checkUsage checkWritten dropCommands dropKept
+    dropped endExport exported foreign gaveBack gpuBuffer hasRejected indexIn isFound isJudged
+    isLarge isOne isOwn isProven isReady isSure isUrgent isWritten judge judged letGo loss numberIn
+    onRejection placed putList putSite putText quietly refused rejection renew settings submitRun
+    takeOne takenOver unexport uniforms verdict whyGone wrapped
 ";
 /// An uncaught error shows the line that threw it, in Node all of it: so statements end with lines.
-/// Functions stay functions of their own: one moved to where it is called would be made anew each
-/// time. They come first, side by side.
+/// Functions stay where they are: one moved to where it is called would be made anew each time.
 const SMALL_MODULE: [&str; 6] = [
     "--module",
     "--mangle",
-    "--compress=passes=3,reduce_funcs=false,hoist_funs",
+    "--compress=passes=3,reduce_funcs=false",
     "--ecma=2022",
     "--format=semicolons=false",
     "--output",
 ];
-/// Chooses an order of functions, and among short names, by what gzip makes of the module.
-const CHOICES: &str = "crates/xtask/js/choices.mjs";
 const LAWS: [&str; 6] = [
     "tests/web/laws/page.ts",
     "--bundle",
