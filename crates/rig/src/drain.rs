@@ -141,7 +141,7 @@ pub(crate) fn bury(record: Arc<Allocation>, after: &mut After) {
 fn take_home(owner: &Arc<Owner>, after: &mut After) {
     let mut door = Door::new(owner);
     for record in owner.returns.take_all() {
-        if HAS_SHORT_WAY && let Some(class) = plain_class(&record, owner) {
+        if let Some(class) = plain_class(&record, owner) {
             door.enter(record, class, after);
         } else if !record.start_return() {
             // Its end may be here, with no lock held.
@@ -449,7 +449,3 @@ fn run_releases(owner: &Arc<Owner>, after: &mut After) {
         }
     }
 }
-
-/// Whether what is usual has a way home of its own, which is no other but shorter: in a browser it
-/// would save less than its code takes.
-const HAS_SHORT_WAY: bool = cfg!(not(target_family = "wasm"));

@@ -43,7 +43,7 @@ fn build(workspace: &Workspace) -> Result<Found, Failure> {
     let sum = module + wasm;
     let note = format!(
         "{sum} bytes under gzip -9 ({module} of JavaScript, {wasm} of wasm); at most \
-         {ZIPPED_MAX}, the goal is {ZIPPED_GOAL}"
+         {ZIPPED_MAX}"
     );
     if sum > ZIPPED_MAX {
         return Err(note.into());
@@ -224,10 +224,9 @@ fn zipped(workspace: &Workspace, path: &str) -> Result<u64, Failure> {
     text.ok_or(format!("{path} is not there, or Node does not pack it").into())
 }
 
-/// What module and wasm may have together under `gzip -9`: what was reached, and a little more.
-const ZIPPED_MAX: u64 = 87_700;
-/// What they are meant to have in the end (P20).
-const ZIPPED_GOAL: u64 = 80_000;
+/// What module and wasm may have together under `gzip -9`: what was reached, and a little more. The
+/// goal was 80,000 (P20).
+const ZIPPED_MAX: u64 = 77_300;
 /// The program whose GPU is wgpu's.
 const THROUGH: &str = "rig-web-wgpu";
 const SHADER: &str = "crates/rig/src/drivers/wgpu/edge.wgsl";
