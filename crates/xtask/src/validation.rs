@@ -72,7 +72,8 @@ fn without(why: &str) -> Result<Found, Failure> {
 
 /// Whether a line is what the layer says of an error or a doubt.
 fn is_message(line: &str) -> bool {
-    ["(ERROR / ", "(WARN / ", "(PERF / "].iter().any(|kind| line.contains(kind))
+    let is_of_kind = |kind: &&str| line.contains(kind);
+    ["(ERROR / ", "(WARN / ", "(PERF / "].iter().any(is_of_kind) && !line.starts_with(BEHIND)
 }
 
 /// Where the layer is, unless the loader knows it.
@@ -125,6 +126,10 @@ const TESTS: &[&str] = &[
 /// What the layer says of itself, once an instance.
 const ACTIVE: &str = "Validation Layer Active";
 
+/// What it says where its own record of a semaphore fell behind for 10 s, which is its own fault, as
+/// it says there (its issue 4968); it came once in dozens of runs.
+const BEHIND: &str = "UNASSIGNED-VkSemaphore-state-timeout";
+
 /// A log file would begin anew with each instance.
 const SETTINGS: &str = "\
 khronos_validation.debug_action = VK_DBG_LAYER_ACTION_LOG_MSG
@@ -150,6 +155,7 @@ mod messages {
     fn errors_and_doubts_are_messages_and_what_the_layer_says_of_itself_is_not() {
         assert!(is_message("VUID-1(ERROR / SPEC): msgNum: 7 - Validation Error: [ VUID-1 ]"));
         assert!(is_message("UNASSIGNED-x(WARN / SPEC): msgNum: 1 - Validation Warning"));
+        assert!(!is_message("UNASSIGNED-VkSemaphore-state-timeout(ERROR / SPEC): msgNum: 1"));
         assert!(!is_message("status-message(INFO / SPEC): Khronos Validation Layer Active:"));
         assert!(!is_message("test copies::s6_7_a_fill_leaves_its_neighbours ... ok"));
     }
