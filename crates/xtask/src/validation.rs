@@ -126,8 +126,8 @@ const TESTS: &[&str] = &[
 /// What the layer says of itself, once an instance.
 const ACTIVE: &str = "Validation Layer Active";
 
-/// What it says where its own record of a semaphore fell behind for 10 s, which is its own fault, as
-/// it says there (its issue 4968); it came once in dozens of runs.
+/// What it says where its own record of a semaphore fell behind for 10 s, which it calls its own
+/// fault there (its issue 4968); it came once in dozens of runs.
 const BEHIND: &str = "UNASSIGNED-VkSemaphore-state-timeout";
 
 /// A log file would begin anew with each instance.
