@@ -357,6 +357,6 @@ const TRANSIENT_BYTES: u64 = 1 << 20;
 /// The most bytes of staging beside which a transient half is taken without a wait.
 const STAGING_BYTES: u64 = 256 << 20;
 
-/// Guards which halves there are and which are taken. A leaf lock.
+/// Guards which slots there are. Ranks ahead of a slot's lock.
 static SLOTS: Global<Mutex<Vec<Set>>> = Global::new(Mutex::new(Vec::new()));
 static WAITERS: std::sync::OnceLock<Wakers> = std::sync::OnceLock::new();

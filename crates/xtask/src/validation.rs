@@ -127,7 +127,7 @@ const TESTS: &[&str] = &[
 const ACTIVE: &str = "Validation Layer Active";
 
 /// What it says where its own record of a semaphore fell behind for 10 s, which it calls its own
-/// fault there (its issue 4968); it came once in dozens of runs.
+/// fault there (its issue 4968).
 const BEHIND: &str = "UNASSIGNED-VkSemaphore-state-timeout";
 
 /// A log file would begin anew with each instance.
