@@ -550,9 +550,29 @@ test(
         equal([...(await x.toArray(Type))], [...Type.of(n)]);
       }
       for (const n of wrong) await fails(() => set.run({ x, n }, [1]), "Misuse", "Option");
+      const { message } = await fails(() => set.run({ x }, [1]), "Misuse", "Option");
+      equal(message, "misuse of run: n is undefined, which is no number or typed array");
     }
     const set = await gpu.kernel(DOUBLE);
     for (const groups of [[], [1, 1, 1, 1], [-1], [1.5], [2 ** 32], 1]) await fails(() => set.run({ x }, groups), "Misuse", "Option");
+  },
+  needs,
+);
+
+test(
+  "s8_3_work_with_a_buffer_of_another_device_is_misuse_and_a_run_names_what_binds_it",
+  async ({ rig, open, gpu }) => {
+    const [other, m] = [await open(MIB), rig.memory("elsewhere")];
+    const double = await gpu.kernel(DOUBLE);
+    const { submitted } = gpu;
+    for (const device of [rig.host, other, m]) {
+      const x = await device.createBuffer(64);
+      const e = await fails(() => double.run({ x }, [1]), "Misuse", "WrongDevice");
+      equal(e.message, `misuse of run: x is on ${device.name}, not on ${gpu.name}`);
+      await fails(() => gpu.submit({ writes: [x] }, ({ buffer }) => buffer(x)), "Misuse", "WrongDevice");
+    }
+    equal(gpu.submitted, submitted, "nothing was submitted");
+    for (const device of [other, m]) await device.close();
   },
   needs,
 );

@@ -50,6 +50,8 @@ const waits = (call) => [[options, (v) => call(v)], [maybe("thing"), (v) => call
 const labelled = (call) => [[options, (v) => call(v)], [maybe("text"), (v) => call({ label: v })]];
 
 const of = (kind) => RIGHT[kind];
+/** What a target takes for a listener. */
+const isListener = (value) => options(value) || RIGHT.function(value);
 
 function slotsOfRig({ rig, x, y, init }) {
   const nothing = () => undefined;
@@ -140,6 +142,8 @@ function slotsOfDevice({ m, x }) {
       ...waits((o) => m.wait(0, o)),
     ],
     close: waits((o) => m.close(o)),
+    addEventListener: [[isListener, (v) => m.addEventListener("lost", v)]],
+    removeEventListener: [[isListener, (v) => m.removeEventListener("lost", v)]],
   };
 }
 

@@ -80,9 +80,9 @@ export function has(call: string, name: string, value: unknown, kind: string, ..
 }
 
 /** Returns the bytes of a typed array or an ArrayBuffer of the program. */
-export function bytesOf(call: string, name: string, value: unknown): Uint8Array {
+export function bytesOf(call: string, name: string, value: unknown, why = "no typed array"): Uint8Array {
   const isView = ArrayBuffer.isView(value);
-  if (!isView && Object.prototype.toString.call(value) !== "[object ArrayBuffer]") throw wrong(call, name, value, "no typed array");
+  if (!isView && Object.prototype.toString.call(value) !== "[object ArrayBuffer]") throw wrong(call, name, value, why);
   try {
     return isView ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : new Uint8Array(value as ArrayBuffer);
   } catch {

@@ -140,7 +140,7 @@ export class Device extends EventTarget {
     listener: EventListenerOrEventListenerObject | Listener | null,
     options?: boolean | AddEventListenerOptions,
   ): void {
-    super.addEventListener(type, this.#listeners.of(listener as EventListener), options);
+    super.addEventListener(type, this.#listeners.of("addEventListener", listener as EventListener), options);
   }
 
   /** Listens no more. */
@@ -149,7 +149,7 @@ export class Device extends EventTarget {
     listener: EventListenerOrEventListenerObject | Listener | null,
     options?: boolean | EventListenerOptions,
   ): void {
-    super.removeEventListener(type, this.#listeners.of(listener as EventListener), options);
+    super.removeEventListener(type, this.#listeners.of("removeEventListener", listener as EventListener), options);
   }
 
   /** The name under which it was opened. */
@@ -418,6 +418,11 @@ export class Device extends EventTarget {
     return this.#opened.of(index);
   }
 
+  /** @internal Checks that a buffer is on this device. */
+  checkHas(call: string, name: string, { device }: Buffer): void {
+    if (device !== this) throw misuse(call, "WrongDevice", `${name} is on ${device.name}, not on ${this.name}`);
+  }
+
   /** @internal Returns the GPU buffer of a number. */
   gpuBuffer(number: number): GPUBuffer | null {
     return this.#opened.gpu?.buffer(number) ?? null;
@@ -470,8 +475,9 @@ export class Device extends EventTarget {
     let isOver = false;
     const buffer = (b: Buffer) => {
       if (isOver) throw misuse(call, "Ended", "the commands were encoded; lend the buffer to keep its GPU buffer");
-      if (buffers.includes(b)) return b.placed(call);
-      throw misuse(call, "NotNamed", "the commands use a buffer that reads and writes do not name");
+      if (!buffers.includes(b)) throw misuse(call, "NotNamed", "the commands use a buffer that reads and writes do not name");
+      this.checkHas(call, "the buffer", b);
+      return b.placed(call);
     };
     let answer: unknown;
     try {

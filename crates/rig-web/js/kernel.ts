@@ -77,6 +77,7 @@ export class Kernel {
         return null;
       }
       const buffer = instance("run", variable.name, value, Buffer);
+      device.checkHas("run", variable.name, buffer);
       buffer.checkUsage("run", Usage.STORAGE);
       buffer.checkBinding("run", variable.name);
       named[variable.space === "write" ? "writes" : "reads"].push(buffer);
@@ -209,7 +210,7 @@ function uniformBytes(variable: Variable, value: Bindings[string] | undefined, m
 }
 
 function givenBytes({ name, type }: Variable, value: Bindings[string] | undefined): Uint8Array {
-  if (typeof value !== "number") return bytesOf("run", name, value);
+  if (typeof value !== "number") return bytesOf("run", name, value, "no number or typed array");
   const Type = SCALARS[type];
   if (Type) {
     const made = new Type([value]);

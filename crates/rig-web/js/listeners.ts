@@ -1,13 +1,16 @@
 // Whether anybody listens to an event, which an `EventTarget` does not tell.
 
+import { callable } from "./check.js";
+
 /** The listeners of one target. */
 export class Listeners {
   readonly #all = new WeakMap<object, EventListener>();
   #isHeard = false;
 
   /** Returns what listens in the place of a listener: the same each time, as the target compares them. */
-  of(listener: EventListenerOrEventListenerObject | null): EventListener | null {
-    if (!listener) return null;
+  of(call: string, listener: EventListenerOrEventListenerObject | null | undefined): EventListener | null {
+    if (listener === null || listener === undefined) return null;
+    if (typeof listener !== "object") callable(call, "listener", listener);
     let own = this.#all.get(listener);
     if (!own) {
       own = (event) => {
