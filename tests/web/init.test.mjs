@@ -71,14 +71,32 @@ test("s13_13_init_takes_the_wasm_in_every_form", async ({ copy }) => {
   }
 });
 
+test("s13_13_an_address_of_the_wasm_is_what_fetch_takes_for_it", async ({ copy }) => {
+  const { fetch } = globalThis;
+  const bytes = await given();
+  const asked = [];
+  globalThis.fetch = async (address) => (asked.push(address), new Response(bytes));
+  try {
+    equal((await (await copy()).init({ wasm: "assets/rig.wasm?v=1" })).host.name, "CPU");
+  } finally {
+    globalThis.fetch = fetch;
+  }
+  equal(asked, ["assets/rig.wasm?v=1"]);
+});
+
 /** A module of wasm that exports nothing. */
 const EMPTY = new Uint8Array([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0]);
 
 async function compiled() {
+  return WebAssembly.compile(await given());
+}
+
+/** The bytes of the package's wasm. */
+async function given() {
   const url = import.meta.resolve("rig-web/rig.wasm");
-  if (!url.startsWith("file:")) return WebAssembly.compile(await (await fetch(url)).arrayBuffer());
+  if (!url.startsWith("file:")) return (await fetch(url)).arrayBuffer();
   const { readFile } = await import("node:fs/promises");
-  return WebAssembly.compile(await readFile(new URL(url)));
+  return readFile(new URL(url));
 }
 
 test("s11_6_traced_memory_is_named_by_the_place_that_made_it", async ({ rig, copy }) => {

@@ -44,6 +44,13 @@ test("the_package_holds_a_module_its_wasm_its_types_and_what_is_to_be_read_and_n
   holds(packed.includes("dist/rig.d.ts"), "there are types");
 });
 
+test("webpack_finds_its_wasm_and_searches_for_nothing_else", async ({ project }) => {
+  const module = await readFile(join(project, "node_modules/rig-web/dist/rig.js"), "utf8");
+  equal(module.match(/new URL\([^()]*import\.meta\.url\)/g), ['new URL("./rig.wasm",import.meta.url)']);
+  const imports = module.match(/import\([^()]*\)/g);
+  holds(imports.length === 2 && imports.every((text) => text.includes("/* webpackIgnore: true */")), `${imports}`);
+});
+
 test("it_is_imported_by_its_name_in_node", async ({ project }) => {
   const { stdout } = await run(process.execPath, ["program.js"], { cwd: project });
   equal(stdout.trim(), "3,3,3,3,3,3,3");

@@ -44,7 +44,7 @@ export type {
 export type { Wait } from "./wait.js";
 export { RigError } from "./error.js";
 
-/** Where the wasm comes from: an address, a response, bytes, or a compiled module. */
+/** Where the wasm comes from: an address as `fetch` takes it, a response, bytes, or a compiled module. */
 export type WasmSource = string | URL | Response | BufferSource | WebAssembly.Module;
 /** Options of {@link init}. The first call's count. */
 export interface InitOptions {
@@ -172,18 +172,18 @@ async function sourceOf(source: string | URL | Response | BufferSource): Promise
 
 async function loaded(source: string | URL | Response): Promise<Uint8Array<ArrayBuffer>> {
   if (source instanceof Response) return bytesIn(source);
-  const url = new URL(source, import.meta.url);
-  if (url.protocol === "file:") {
+  const address = String(source);
+  if (address.startsWith("file:")) {
     const name = "node:fs/promises";
     const { readFile } = (await import(/* @vite-ignore */ name)) as {
       readFile(path: URL): Promise<Uint8Array<ArrayBuffer>>;
     };
-    return readFile(url);
+    return readFile(new URL(address));
   }
   try {
-    return await bytesIn(await fetch(url));
+    return await bytesIn(await fetch(address));
   } catch (e) {
-    throw unsupported("rig", `its wasm does not load from ${url.href}: ${String(e)}`);
+    throw unsupported("rig", `its wasm does not load from ${address}: ${String(e)}`);
   }
 }
 

@@ -78,8 +78,8 @@ fn made(from: &Path, to: &Path, of: fn(&[u8]) -> Option<Vec<u8>>) -> Result<(), 
     Ok(std::fs::write(to, made).map_err(|error| format!("{}: {error}", to.display()))?)
 }
 
-/// Makes the package's module: bundled, without the comments of its shader, small; it tells Vite
-/// that its own imports are for Node, since what is small has no comments.
+/// Makes the package's module: bundled, without the comments of its shader, small; it tells
+/// bundlers that its own imports are for Node, since what is small has no comments.
 fn bundle(workspace: &Workspace) -> Result<(), Failure> {
     let made = workspace.target("wasm").join("rig.bundle.js");
     let mut esbuild = workspace.program("node_modules/.bin/esbuild");
@@ -92,7 +92,7 @@ fn bundle(workspace: &Workspace) -> Result<(), Failure> {
     let module = workspace.root.join("dist/rig.js");
     let mut terser = workspace.program("node_modules/.bin/terser");
     run(terser.arg(&made).args(SMALL_MODULE).arg(&module))?;
-    replaced(&module, "import(", "import(/* @vite-ignore */")
+    replaced(&module, "import(", "import(/* webpackIgnore: true *//* @vite-ignore */")
 }
 
 /// Checks that the types which programs see have none of the names that the module makes short.
