@@ -51,6 +51,12 @@ test("webpack_finds_its_wasm_and_searches_for_nothing_else", async ({ project })
   holds(imports.length === 2 && imports.every((text) => text.includes("/* webpackIgnore: true */")), `${imports}`);
 });
 
+test("tools_that_read_no_exports_find_the_same_module_and_types", async ({ project }) => {
+  const read = await readFile(join(project, "node_modules/rig-web/package.json"), "utf8");
+  const { main, types, exports } = JSON.parse(read);
+  equal({ types, default: main }, exports["."]);
+});
+
 test("it_is_imported_by_its_name_in_node", async ({ project }) => {
   const { stdout } = await run(process.execPath, ["program.js"], { cwd: project });
   equal(stdout.trim(), "3,3,3,3,3,3,3");
