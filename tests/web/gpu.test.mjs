@@ -232,6 +232,55 @@ test(
 );
 
 test(
+  "s13_15_a_run_over_the_buffers_of_an_earlier_makes_no_bind_group_and_has_its_own_uniforms",
+  async ({ gpu }) => {
+    // Declared in another order than they are bound.
+    const set = await gpu.kernel(`
+      @group(0) @binding(7) var<uniform> by: u32;
+      @group(0) @binding(3) var<storage, read_write> x: array<u32>;
+      @group(0) @binding(5) var<uniform> at: u32;
+      @compute @workgroup_size(1) fn main() { x[at] += by; }`);
+    const all = [];
+    for (let i = 0; i < 300; i += 1) all.push(await gpu.createBuffer(64));
+    for (const x of all) await x.fill(0);
+    const groupsOf = async (run) => {
+      let count = 0;
+      const { gpu: device } = gpu;
+      const own = device.createBindGroup;
+      device.createBindGroup = (what) => ((count += 1), own.call(device, what));
+      await gpu.wait(run());
+      delete device.createBindGroup;
+      return count;
+    };
+    const [x] = all;
+    await gpu.wait(set.run({ x, at: 0, by: 1 }, [1]));
+    set.run({ x, at: 1, by: 2 }, [1]);
+    equal(await groupsOf(() => (set.run({ x, at: 2, by: 3 }, [1]), set.run({ x, at: 3, by: 4 }, [1]))), 0);
+    const words = async (x) => [...(await x.toArray(Uint32Array, { length: 16 }))];
+    equal(await words(x), [1, 2, 3, 4]);
+    // What is kept has an end.
+    equal(await groupsOf(() => all.map((x, i) => set.run({ x, at: 4, by: i }, [1])).at(-1)), 299);
+    equal(await groupsOf(() => all.map((x, i) => set.run({ x, at: 5, by: i }, [1])).at(-1)), 300);
+    for (const [i, x] of all.entries()) equal([...(await x.toArray(Uint32Array))].slice(4, 6), [i, i]);
+    // What the program has is bound anew, and looked at.
+    all[299].lend();
+    equal(await groupsOf(() => set.run({ x: all[299], at: 6, by: 1 }, [1])), 1);
+    // A layout has room for so many places, and no more.
+    const count = 10;
+    const names = Array.from({ length: count }, (_, i) => `n${i}`);
+    const sum = await gpu.kernel(`
+      @group(0) @binding(0) var<storage, read_write> x: array<u32>;
+      ${names.map((name, i) => `@group(0) @binding(${i + 1}) var<uniform> ${name}: u32;`).join(" ")}
+      @compute @workgroup_size(1) fn main() { x[0] = ${names.map((name, i) => `${name} * ${2 ** i}`).join(" + ")}; }`);
+    for (const n of [1, 2, 3]) {
+      sum.run({ x, ...Object.fromEntries(names.map((name) => [name, n])) }, [1]);
+      equal((await words(x))[0], n * (2 ** count - 1));
+    }
+  },
+  needs,
+);
+
+test(
   "s13_15_uniforms_of_runs_that_nobody_awaits_are_each_runs_own",
   async ({ gpu }) => {
     const set = await gpu.kernel(`

@@ -41,7 +41,9 @@ export function instance<T>(call: string, name: string, value: unknown, of: Bran
  */
 export function list<T, U>(call: string, name: string, value: readonly T[], take: (item: T) => U): U[] {
   if (!Array.isArray(value)) throw wrong(call, name, value, "not an Array");
-  return Array.from(value as readonly T[], (item) => take(item));
+  const taken: U[] = [];
+  for (const item of value as readonly T[]) taken.push(take(item));
+  return taken;
 }
 
 /** Checks that something can be called. */

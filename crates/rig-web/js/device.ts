@@ -456,19 +456,20 @@ export class Device extends EventTarget {
     if (encode !== undefined) callable(call, "encode", encode);
     const { gpu, instance: rig } = this.#opened;
     const buffers: Buffer[] = [];
-    const groups = [reads, writes].map((all) =>
+    const numbers = (all: readonly Buffer[]) =>
       list(call, "a list of buffers", all, (buffer) => {
         buffers.push(buffer);
         return numberOf(call, "a buffer", buffer, rig);
-      }),
-    );
-    const points = list(call, "after", after, (point) => {
+      });
+    const read = numbers(reads);
+    const all = [read.length, 0, ...read, ...numbers(writes)];
+    all[1] = buffers.length - read.length;
+    list(call, "after", after, (point) => {
       const index = indexOf(call, "the device of after", point?.device, rig);
       const value = integer(call, "after", point.value);
       // Value 0 is reached from the start.
-      return value > 0 ? [index, value] : [];
+      if (value > 0) all.push(index, value);
     });
-    const all = [...groups.map(({ length }) => length), ...groups.flat(), ...points.flat()];
     if (encode === undefined) return { list: all, commands: 0 };
     if (!gpu) throw unsupported(this.name, "this device runs no commands of WebGPU");
     const encoder = gpu.device.createCommandEncoder({ label });

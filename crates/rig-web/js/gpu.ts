@@ -49,8 +49,8 @@ export class Gpu {
   readonly #over: () => void;
   readonly #edges: Edges;
   readonly uniforms: Uniforms;
-  /** The buffers that are there for sure, and that only this library has. */
-  readonly #sure = new WeakSet<GPUBuffer>();
+  /** The buffers that are there for sure, and that only this library has, and their numbers. */
+  readonly #sure = new WeakMap<GPUBuffer, number>();
   readonly #buffers = new Map<number, Held>();
   #nextNumber = 1;
   /** Commands of the program that wait for their submission, by number. */
@@ -124,9 +124,9 @@ export class Gpu {
     return this.#buffers.get(number)?.buffer ?? null;
   }
 
-  /** Whether a buffer is there for sure, and only this library has it. */
-  isOwn(buffer: GPUBuffer): boolean {
-    return this.#sure.has(buffer);
+  /** Returns the number of a buffer that is there for sure, and that only this library has. */
+  ownNumber(buffer: GPUBuffer): number | undefined {
+    return this.#sure.get(buffer);
   }
 
   /** Notes that the program has a buffer. */
@@ -189,12 +189,13 @@ export class Gpu {
     const held: Held = { ...EMPTY, buffer, verdict: Verdict.Pending };
     const judge = (found: (GPUError | null)[]) => {
       held.verdict = found.some(Boolean) ? Verdict.Refused : Verdict.There;
-      if (held.verdict === Verdict.There && !held.lent) this.#sure.add(buffer);
+      if (held.verdict === Verdict.There && !held.lent) this.#sure.set(buffer, number);
       this.#woke();
     };
     // A scope that cannot be popped is one of a device that is being lost.
     Promise.all(errors).then(judge, () => judge([]));
-    return this.#enter(held);
+    const number = this.#enter(held);
+    return number;
   }
 
   half(length: number): number {
@@ -399,7 +400,7 @@ export class Gpu {
     const { device } = this;
     let wrong = "";
     for (const way of ways) isSure &&= way.isProven;
-    const found = watched(device, isSure ? [] : undefined);
+    const found = isSure ? null : watched(device);
     try {
       // Work on the queue finds nothing mapped.
       for (const way of ways) way.unmap();
@@ -410,7 +411,7 @@ export class Gpu {
     }
     this.#edges.clear();
     then?.();
-    for (const error of found()) void this.judge(error, wrong ? [0, 0] : values, label);
+    for (const error of found?.() ?? []) void this.judge(error, wrong ? [0, 0] : values, label);
     return wrong;
   }
 
@@ -435,17 +436,20 @@ export class Gpu {
     this.#judged = [];
     const cancelled = this.#cancelled;
     this.#cancelled = [];
+    const there = () => {
+      if (this.loss) return;
+      this.#reached = Math.max(this.#reached, value);
+      this.#woke();
+    };
     mapped!.then(
-      async () => {
+      () => {
         cancelled.length = 0;
         fence.unmap();
         if (this.#isStopped) fence.destroy();
         else this.#fences.push(fence);
         // Whoever waits for a value learns whether its commands were wrong.
-        await Promise.all(judged);
-        if (this.loss) return;
-        this.#reached = Math.max(this.#reached, value);
-        this.#woke();
+        if (judged.length > 0) return Promise.all(judged).then(there);
+        return there();
       },
       () => this.#mapFailed(),
     );

@@ -335,7 +335,7 @@ export class Instance {
   /** Takes what was said so far. */
   #taken(): Said {
     const said = this.#said;
-    this.#said = [];
+    if (said.length > 0) this.#said = [];
     return said;
   }
 

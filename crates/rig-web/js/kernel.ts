@@ -28,6 +28,8 @@ export class Kernel {
   readonly #made: Made;
   /** Shapes of runs that the engine found well: their like is well. */
   readonly #shapes = new Set<string>();
+  /** What was bound by runs that were well, of own buffers; the oldest first. */
+  readonly #bound = new Map<string, GPUBindGroup>();
 
   /** @internal Its tag, like that of buffers. */
   get [Symbol.toStringTag](): string {
@@ -64,7 +66,7 @@ export class Kernel {
     }
     if (more.length > 0) throw misuse("run", "Option", "groups has more than three counts");
     if (typeof bind !== "object" || bind === null) throw misuse("run", "Option", "bind is no object");
-    const { device, gpu, label, variables, pipeline, layout } = this.#made;
+    const { device, gpu, label, variables, pipeline, isDynamic, groupsMax, uniformMax } = this.#made;
     const unknown = Object.keys(bind).find((name) => !variables.some((known) => known.name === name));
     if (unknown !== undefined) throw misuse("run", "Option", `the kernel declares no ${unknown}`);
     const named: Record<"reads" | "writes", Buffer[]> = { reads: [], writes: [] };
@@ -73,7 +75,7 @@ export class Kernel {
     const buffers = variables.map((variable) => {
       const value = (bind as Bindings)[variable.name];
       if (variable.space === "uniform") {
-        uniforms.push(uniformBytes(variable, value, gpu.device.limits.maxUniformBufferBindingSize));
+        uniforms.push(uniformBytes(variable, value, uniformMax));
         return null;
       }
       const buffer = instance("run", variable.name, value, Buffer);
@@ -89,15 +91,21 @@ export class Kernel {
         // The submission says so.
         if (gpu.loss) return;
         const bound = buffers.map((b) => b && bindingOf(buffer(b)));
-        trial.shape = shapeOf([x!, y, z], bound, uniforms);
-        const isKnown = this.#shapes.has(trial.shape) && bound.every((b) => !b || gpu.isOwn(b.buffer));
-        if (!isKnown || !gpu.uniforms.isReady(uniforms)) trial.found = watched(gpu.device);
+        const isReady = Math.max(x!, y, z) <= groupsMax && gpu.uniforms.isReady(uniforms);
+        const key = isReady ? keyOf(gpu, bound, uniforms) : "";
+        let group = this.#bound.get(key);
+        if (!group) {
+          trial.shape = shapeOf(bound, uniforms);
+          if (!key || !this.#shapes.has(trial.shape)) trial.found = watched(gpu.device);
+        }
         trial.places = gpu.uniforms.write(uniforms);
-        const own = trial.places.values();
-        const entries = variables.map(({ binding }, i) => ({ binding, resource: bound[i] ?? own.next().value! }));
+        if (!group) {
+          group = this.#grouped(bound, trial.places);
+          if (isDynamic && !trial.found) this.#keep(key, group);
+        }
         const pass = encoder.beginComputePass({ label });
         pass.setPipeline(pipeline);
-        pass.setBindGroup(0, gpu.device.createBindGroup({ layout, entries }));
+        pass.setBindGroup(0, group, isDynamic ? trial.places.map(({ offset }) => offset) : []);
         pass.dispatchWorkgroups(x!, y, z);
         pass.end();
       });
@@ -106,6 +114,18 @@ export class Kernel {
     } finally {
       if (trial.found) void this.#judge(trial);
     }
+  }
+
+  #grouped(bound: readonly (Place | null)[], places: readonly Place[]): GPUBindGroup {
+    const { gpu, variables, layout, isDynamic } = this.#made;
+    const own = places.map((place) => (isDynamic ? { ...place, offset: 0 } : place)).values();
+    const entries = variables.map(({ binding }, i) => ({ binding, resource: bound[i] ?? own.next().value! }));
+    return gpu.device.createBindGroup({ layout, entries });
+  }
+
+  #keep(key: string, group: GPUBindGroup): void {
+    if (this.#bound.size === BOUND_MAX) this.#bound.delete(this.#bound.keys().next().value!);
+    this.#bound.set(key, group);
   }
 
   /** Takes the engine's verdict on a trial; what is like one that went well is none. */
@@ -135,6 +155,11 @@ interface Trial {
 interface Compiled {
   readonly pipeline: GPUComputePipeline;
   readonly layout: GPUBindGroupLayout;
+  /** Whether the places of uniforms are told with each run: a layout has room for some of them. */
+  readonly isDynamic: boolean;
+  /** The most groups of a dimension, and the most bytes of a uniform. */
+  readonly groupsMax: number;
+  readonly uniformMax: number;
 }
 
 /** What a kernel is made of. */
@@ -152,6 +177,9 @@ async function compiled(
   label: string,
   entryPoint: string | undefined,
 ): Promise<Compiled> {
+  const uniforms = variables.filter(({ space }) => space === "uniform");
+  const { limits } = device;
+  const isDynamic = uniforms.length <= limits.maxDynamicUniformBuffersPerPipelineLayout;
   const found = watched(device, ["validation"]);
   const module = device.createShaderModule({ label, code });
   const layout = device.createBindGroupLayout({
@@ -159,7 +187,7 @@ async function compiled(
     entries: variables.map(({ binding, space }) => ({
       binding,
       visibility: COMPUTE,
-      buffer: { type: TYPES[space] },
+      buffer: { type: TYPES[space], hasDynamicOffset: isDynamic && space === "uniform" },
     })),
   });
   const pipelineLayout = device.createPipelineLayout({ bindGroupLayouts: [layout] });
@@ -177,10 +205,11 @@ async function compiled(
     const more = told.map(({ message }) => (why.includes(message) ? "" : message));
     throw misuse("kernel", "Rejected", `the driver rejected the code: ${why}${more.join("")}`);
   }
-  return { pipeline: made as GPUComputePipeline, layout };
+  const [groupsMax, uniformMax] = [limits.maxComputeWorkgroupsPerDimension, limits.maxUniformBufferBindingSize];
+  return { pipeline: made as GPUComputePipeline, layout, isDynamic, groupsMax, uniformMax };
 }
 
-/** Finds the variables of group 0 that a source declares. */
+/** Finds the variables of group 0 that a source declares, by their bindings. */
 function variablesOf(wgsl: string): Variable[] {
   const code = wgsl.replace(/\/\/.*|\/\*[^]*?\*\//g, " ");
   const found: Variable[] = [];
@@ -197,33 +226,44 @@ function variablesOf(wgsl: string): Variable[] {
     const kind = space.includes("uniform") ? "uniform" : space.includes("write") ? "write" : "read";
     found.push({ name, binding, space: kind, type });
   }
-  return found;
+  // The places of uniforms are told in this order.
+  return found.sort((a, b) => a.binding - b.binding);
 }
 
 /** Returns a uniform's bytes, of whole words for every type of WGSL. */
-function uniformBytes(variable: Variable, value: Bindings[string] | undefined, max: number): Uint8Array<ArrayBuffer> {
-  const given = givenBytes(variable, value);
-  if (given.length > max) throw misuse("run", "Rejected", `${variable.name} has ${given.length} bytes; the most is ${max}`);
-  const bytes = new Uint8Array(Math.ceil(given.length / 16) * 16);
+function uniformBytes({ name, type }: Variable, value: Bindings[string] | undefined, max: number): Uint8Array<ArrayBuffer> {
+  if (typeof value === "number") {
+    const Type = SCALARS[type];
+    if (!Type) throw misuse("run", "Option", `${name} is a ${type}, which no number makes`);
+    const made = new Type(UNIFORM_BYTES / Type.BYTES_PER_ELEMENT);
+    made[0] = value;
+    if (Type === Float32Array || made[0] === value) return new Uint8Array(made.buffer);
+    throw misuse("run", "Option", `${name} is ${value}, which no ${type} is`);
+  }
+  const given = bytesOf("run", name, value, "no number or typed array");
+  if (given.length > max) throw misuse("run", "Rejected", `${name} has ${given.length} bytes; the most is ${max}`);
+  const bytes = new Uint8Array(Math.ceil(given.length / UNIFORM_BYTES) * UNIFORM_BYTES);
   bytes.set(given);
   return bytes;
 }
 
-function givenBytes({ name, type }: Variable, value: Bindings[string] | undefined): Uint8Array {
-  if (typeof value !== "number") return bytesOf("run", name, value, "no number or typed array");
-  const Type = SCALARS[type];
-  if (Type) {
-    const made = new Type([value]);
-    if (Type === Float32Array || made[0] === value) return new Uint8Array(made.buffer);
-    throw misuse("run", "Option", `${name} is ${value}, which no ${type} is`);
-  }
-  throw misuse("run", "Option", `${name} is a ${type}, which no number makes`);
+/** Tells apart what an engine may find right from what it may find wrong, among own buffers. */
+function shapeOf(bound: readonly (Place | null)[], uniforms: readonly Uint8Array[]): string {
+  const places = bound.map((place) => place && [bound.findIndex((b) => b?.buffer === place.buffer), place.offset, place.size]);
+  return [places, uniforms.map(({ length }) => length)].join();
 }
 
-/** Tells apart what an engine may find right from what it may find wrong, among own buffers. */
-function shapeOf(groups: readonly number[], bound: readonly (Place | null)[], uniforms: readonly Uint8Array[]): string {
-  const places = bound.map((place) => place && [bound.findIndex((b) => b?.buffer === place.buffer), place.offset, place.size]);
-  return [groups, places, uniforms.map(({ length }) => length)].join();
+/** Names what is bound, where only this library has it; else answers nothing. */
+function keyOf(gpu: Gpu, bound: readonly (Place | null)[], uniforms: readonly Uint8Array[]): string {
+  let key = `${gpu.uniforms.round}`;
+  for (const place of bound) {
+    if (!place) continue;
+    const number = gpu.ownNumber(place.buffer);
+    if (!number) return "";
+    key += `,${number},${place.offset},${place.size}`;
+  }
+  for (const { length } of uniforms) key += `;${length}`;
+  return key;
 }
 
 function bindingOf({ buffer, offset, size }: Lent): Place {
@@ -236,8 +276,11 @@ const SCALARS: Record<string, typeof Float32Array | typeof Uint32Array | typeof 
   u32: Uint32Array,
   i32: Int32Array,
 };
+/** What the bytes of a uniform of any type are a multiple of. */
+const UNIFORM_BYTES = 16;
 /** What WebGPU can be told; a device's own limit is lower. */
 const GROUPS_MAX = 2 ** 32 - 1;
-/** How many shapes of its runs a kernel knows. */
+/** How many shapes of its runs a kernel knows, and how much of what they bound it keeps. */
 const SHAPES_MAX = 64;
+const BOUND_MAX = 256;
 const TYPES = { read: "read-only-storage", write: "storage", uniform: "uniform" } as const;

@@ -12,6 +12,8 @@ export type Place = Required<GPUBufferBinding>;
 export class Uniforms {
   readonly #device: GPUDevice;
   #buffer: GPUBuffer | null = null;
+  /** How many buffers there were. */
+  round = 0;
   #nextByte = 0;
   #isThere = false;
 
@@ -58,6 +60,7 @@ export class Uniforms {
     const usage = Usage.UNIFORM | Usage.COPY_DST;
     this.#buffer = this.#device.createBuffer({ label: "rig uniforms", size: Math.max(bytes, ROOM_BYTES), usage });
     this.#nextByte = 0;
+    this.round += 1;
   }
 }
 

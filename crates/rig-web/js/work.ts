@@ -41,25 +41,21 @@ export function run(device: GPUDevice, steps: Work["steps"]): void {
   const { queue } = device;
   let finished: GPUCommandBuffer[] = [];
   let own: GPUCommandEncoder | null = null;
-  const finish = () => {
-    if (own) finished.push(own.finish());
-    own = null;
-  };
-  const submit = () => {
-    finish();
-    if (finished.length > 0) queue.submit(finished);
-    finished = [];
-  };
   for (const step of steps) {
     if (typeof step === "function") {
       step((own ??= device.createCommandEncoder({ label: "rig" })));
-    } else if ("bytes" in step) {
-      submit();
-      queue.writeBuffer(step.buffer, step.offset, step.bytes);
-    } else {
-      finish();
-      finished.push(step.finish());
+      continue;
     }
+    if (own) finished.push(own.finish());
+    own = null;
+    if (!("bytes" in step)) {
+      finished.push(step.finish());
+      continue;
+    }
+    if (finished.length > 0) queue.submit(finished);
+    finished = [];
+    queue.writeBuffer(step.buffer, step.offset, step.bytes);
   }
-  submit();
+  if (own) finished.push(own.finish());
+  if (finished.length > 0) queue.submit(finished);
 }

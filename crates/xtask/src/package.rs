@@ -272,9 +272,9 @@ const BUNDLE: [&str; 6] = [
 const INNER: &str = "
     abandon addCommands arrays checkBinding checkThere checkUsage checkWritten dropCommands dropKept
     dropped endExport exported foreign gaveBack gpuBuffer hasRejected indexIn isFound isJudged
-    isLarge isOne isOwn isProven isReady isSure isUrgent isWritten judge judged letGo loss numberIn
-    onRejection placed putList putSite putText quietly refused rejection renew settings submitRun
-    takeOne takenOver unexport uniforms verdict whyGone wrapped
+    isLarge isOne isProven isReady isSure isUrgent isWritten judge judged letGo loss numberIn
+    onRejection ownNumber placed putList putSite putText quietly refused rejection renew settings
+    submitRun takeOne takenOver unexport uniforms verdict whyGone wrapped
 ";
 /// An uncaught error shows the line that threw it, in Node all of it: so statements end with lines.
 /// Functions stay where they are: one moved to where it is called would be made anew each time.
