@@ -226,7 +226,7 @@ fn zipped(workspace: &Workspace, path: &str) -> Result<u64, Failure> {
 
 /// What module and wasm may have together under `gzip -9`: what was reached, and a little more. The
 /// goal was 80,000 (P20).
-const ZIPPED_MAX: u64 = 77_300;
+const ZIPPED_MAX: u64 = 78_000;
 /// The program whose GPU is wgpu's.
 const THROUGH: &str = "rig-web-wgpu";
 const SHADER: &str = "crates/rig/src/drivers/wgpu/edge.wgsl";
