@@ -12,6 +12,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 /// Garbage of the embedder's: one buffer is let go in each turn. The tests share it.
 #[derive(Default)]
@@ -145,6 +146,20 @@ fn s12_1_a_region_is_wrapped_on_a_device_that_lives() {
     m.close().unwrap();
     let refused = wrap_region(&m, Region::default(), 8).unwrap_err();
     assert!(matches!(*refused, Error::Lost { .. }));
+}
+
+#[test]
+fn s9_15_a_pass_lets_go_of_a_closed_device_that_nobody_names() {
+    let m = memory::open("forgotten").unwrap();
+    let driver = Arc::downgrade(m.driver());
+    m.close().unwrap();
+    drop(m);
+    let began = Instant::now();
+    // The library's own thread may name it for a moment.
+    while driver.strong_count() > 0 {
+        pass();
+        assert!(began.elapsed() < Duration::from_secs(10), "it is named still");
+    }
 }
 
 #[test]

@@ -118,11 +118,12 @@ pub(crate) struct Paced {
 /// Looks at every ticking device; answers in how many nanoseconds to look again, none if no device
 /// needs it.
 pub(crate) fn pass(paces: &mut Vec<Paced>) -> Option<u64> {
+    // First: what is listed here is named.
+    life::forget();
     let owners = life::owners();
     let is_ticking = |owner: &&Arc<Owner>| owner.ticking.load(Ordering::Relaxed);
     let ticking = owners.iter().filter(is_ticking);
     paces.retain(|paced| ticking.clone().any(|owner| owner.id == paced.id));
-    life::forget();
     let mut next = turn_later().then_some(WAIT_NS);
     for owner in ticking {
         let at = match paces.iter().position(|paced| paced.id == owner.id) {
