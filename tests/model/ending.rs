@@ -239,8 +239,16 @@ impl World {
 
     /// Looks at every device: what is lost, what is reached.
     pub(crate) fn look(&mut self) {
-        for dev in 0..self.devs.len() {
-            self.look_at_dev(dev);
+        let states = |devs: &[Dev]| devs.iter().map(|dev| dev.state).collect::<Vec<_>>();
+        loop {
+            let before = states(&self.devs);
+            for dev in 0..self.devs.len() {
+                self.look_at_dev(dev);
+            }
+            // A loss that a look finds may take one along that was looked at before it (S8.7).
+            if before == states(&self.devs) {
+                return;
+            }
         }
     }
 

@@ -362,6 +362,7 @@ function submitWhenReady(w, r) {
   const [from, to] = pair(w, r) ?? [];
   if (!from) return;
   const { dev } = to;
+  const before = to.bytes.slice();
   const after = w.devs.filter((other) => other !== dev && !other.ending).map(({ device }) => ({ device, value: device.submitted }));
   w.call({
     text: `submitWhenReady of a copy of ${from} to ${to}, after ${after.map(({ value }) => value)}`,
@@ -370,6 +371,8 @@ function submitWhenReady(w, r) {
     values: [[dev, 1]],
     make: (signal) => dev.device.submitWhenReady({ reads: [from.buffer], writes: [to.buffer], after, signal }, copied(from, to)),
     effect: () => to.bytes.set(from.bytes.subarray(0, words(from, to))),
+    // Freed while it waits, what it names refuses it, and nothing ran (S8.4).
+    undo: () => to.bytes.set(before),
     check: ({ device, value }) => {
       if (device !== dev.device || value > device.submitted) throw new Error(`the point is ${value}`);
     },
