@@ -8,6 +8,7 @@ use rig::driver::{Addressed, Queue};
 use rig::{Buffer, Claims, Device, Kind, Misuse, Point, copy, copy_async, host, wrap, wrap_shared};
 use rig_support::{Call, Known, Opened, Script, drain, point};
 use std::sync::Arc;
+use std::task::Poll;
 
 /// Makes all buffers of an allocation dead for a reason.
 fn end(buffer: &Buffer, why: &str) {
@@ -319,4 +320,27 @@ fn s7_4_a_loss_inside_an_inward_copy_is_told() {
     d.device_lost("on purpose");
     assert_eq!(lost(finish(copying)).1, "on purpose");
     assert_eq!(bytes_of(&h), [1; 100]);
+}
+
+#[test]
+fn s7_8_between_halves_of_two_kinds_one_is_free_once_the_other_devices_leg_is_handed_over() {
+    let d = own_halves(Script::new("s7.8 two kinds, d").maps_host(None)).open();
+    let e = own_halves(Script::new("s7.8 two kinds, e")).open();
+    let len = 6 * d.facts().half_bytes.min(e.facts().half_bytes);
+    let (x, y) = (buffer_of(&d, &pattern(len, 5)), e.create_buffer(len).unwrap());
+    let ran = d.submitted();
+    let mut copying = Box::pin(copy_async(&x, &y));
+    for submitted in [(2, 0), (3, 1), (4, 2), (4, 2)] {
+        assert!(poll(copying.as_mut()).is_pending());
+        assert_eq!((d.submitted() - ran, e.submitted()), submitted);
+        d.control.run(1);
+    }
+    let copied = loop {
+        match poll(copying.as_mut()) {
+            Poll::Ready(copied) => break copied,
+            Poll::Pending => [&d, &e].map(|device| device.control.run_all()),
+        };
+    };
+    copied.unwrap();
+    assert!(bytes_of(&y) == pattern(len, 5));
 }

@@ -144,6 +144,42 @@ fn s7_7_a_device_that_maps_no_host_memory_has_halves_of_its_own_until_lost() {
 }
 
 #[test]
+fn s7_7_its_halves_go_with_a_lost_device_though_nobody_goes_on_with_a_copy() {
+    let d = own_halves(Script::new("s7.7 abandoned").maps_host(None)).open();
+    let x = d.create_buffer(2 * d.facts().half_bytes).unwrap();
+    let h = zeros(x.len());
+    let mut copying = Box::pin(copy_async(&h, &x));
+    assert!(poll(copying.as_mut()).is_pending());
+    assert_eq!(d.submitted(), 2, "it waits for its legs, and holds no half");
+    d.device_lost("on purpose");
+    d.control.await_calls(Call::Free, 2);
+    assert_eq!(lost(finish(copying)).1, "on purpose");
+}
+
+#[test]
+fn s7_6_copies_share_a_half_of_any_size() {
+    let script = Script::new("s7.6 any size").maps_host(None).facts(|facts| {
+        (facts.half_bytes, facts.piece_bytes, facts.may_block) = (100, 100, false);
+    });
+    let d = script.open();
+    let x = [100, 100, 3].map(|len| d.create_buffer(len).unwrap());
+    let bytes = [1, 2, 3].map(|seed| pattern(100, seed));
+    let part = |at: usize| &bytes[at][..x[at].len() as usize];
+    let mut writes = [0, 1, 2].map(|at| Box::pin(x[at].blit_from_async(0, part(at))));
+    writes.iter_mut().for_each(|write| assert!(poll(write.as_mut()).is_pending()));
+    d.control.run_all();
+    writes.into_iter().for_each(|write| finish(write).unwrap());
+    for at in [0, 1, 2] {
+        let mut seen = vec![0; part(at).len()];
+        let mut read = Box::pin(x[at].blit_to_async(0, &mut seen));
+        assert!(poll(read.as_mut()).is_pending());
+        d.control.run_all();
+        finish(read).unwrap();
+        assert_eq!(seen, part(at));
+    }
+}
+
+#[test]
 fn s7_6_a_way_that_the_driver_has_no_room_for_is_out_of_memory_after_rounds_that_make_room() {
     let bytes_back = |name: &str, refuse_at: Option<u64>| {
         let d = own_halves(Script::new(name).maps_host(None)).open();

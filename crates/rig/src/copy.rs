@@ -17,7 +17,7 @@ use crate::life;
 use crate::piece::{End, device_copy, file_to_file, note, staged, staged_through};
 use crate::profile::{self, What};
 use crate::route::{Peer, Peers, Place, Route, Side, route};
-use crate::staging::MAPS_HOST;
+use crate::staging::share_halves;
 use crate::sync::await_native;
 use crate::timeline::{DeviceId, track};
 use crate::wait;
@@ -113,9 +113,10 @@ async fn run(route: Route, src: &Buffer, dst: &Buffer) -> Outcome<()> {
             check_claim("copy", Claimed { buffer: dst, access: Access::Write })?;
             (src, End::Buffer(dst), Access::Read)
         }
-        Route::StagedThrough { .. } if MAPS_HOST => {
+        Route::StagedThrough { .. } if share_halves(&src.at.owner, &dst.at.owner) => {
             return await_native!(staged_through(src, dst));
         }
+        // Between halves of two kinds the host moves the pieces (S7.7).
         Route::StagedThrough { .. } => (src, End::Device(dst), Access::Read),
         Route::WantsPeer { by } | Route::Unsupported { device: by } => {
             return Err(Failed::unsupported(&track(by).name(), "this device runs no copies"));

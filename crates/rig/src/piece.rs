@@ -19,7 +19,7 @@ use crate::hand::{Job, Touch, hand_over, hand_over_now};
 use crate::open::host_owner;
 use crate::profile::{self, Event, What};
 use crate::share::{self, Part};
-use crate::staging::{self, Lane};
+use crate::staging::{self, Lane, MAPS_HOST};
 use crate::sync::BoxFuture;
 use crate::timeline::{DeviceId, Point};
 use crate::wait;
@@ -66,6 +66,14 @@ impl End<'_> {
         Ok(bytes.map(|(held, bytes)| (held, bytes.range(offset, len))))
     }
 
+    /// Returns the most bytes of a piece that goes there.
+    fn piece_bytes(&self) -> u64 {
+        match self {
+            Self::Device(buffer) if MAPS_HOST => staging::piece_bytes(&buffer.at.owner),
+            _ => u64::MAX,
+        }
+    }
+
     /// Returns the file that it is, if it is one.
     fn file(&self) -> Option<&Buffer> {
         match self {
@@ -84,16 +92,37 @@ struct Leg {
     point: Point,
 }
 
+/// The pieces of a copy on their way.
+#[derive(Default)]
+struct Pieces {
+    lane: Lane,
+    /// Legs that are handed over and were not waited for.
+    running: Vec<Leg>,
+}
+
 /// Moves all bytes of a buffer that the host does not address, piece by piece: out of it to the end
 /// for a read, else in from there. The host moves one piece while the device moves others. A driver
 /// that takes host bytes as they are gets them without a half.
 pub(crate) async fn staged(buffer: &Buffer, end: &End<'_>, access: Access) -> Outcome<()> {
-    let device = &buffer.at.owner;
+    let is_alone = end.file().is_some() || matches!(end, End::Device(_));
+    let mut pieces = Pieces::default();
+    pieces.lane.joins = !is_alone && share::joins(&buffer.at.owner, buffer.len());
+    moved(buffer, end, access, &mut pieces, 0).await
+}
+
+/// Hands all pieces over, and waits until so few of their legs are `left`.
+async fn moved(
+    buffer: &Buffer,
+    end: &End<'_>,
+    access: Access,
+    pieces: &mut Pieces,
+    left: usize,
+) -> Outcome<()> {
+    let mut device = &buffer.at.owner;
     let is_in = access == Access::Write;
     let (by, running_max) = if is_in { (DeviceId::HOST, IN_MAX) } else { (device.id, OUT_MAX) };
-    let is_alone = end.file().is_some() || matches!(end, End::Device(_));
-    let (mut lane, mut offset, mut running) = (Lane::default(), 0, Vec::new());
-    lane.joins = !is_alone && share::joins(device, buffer.len());
+    let Pieces { lane, running } = pieces;
+    let (mut offset, mut inward) = (0, Pieces::default());
     loop {
         if offset < buffer.len() && running.len() < running_max {
             if is_in && let Some((point, len)) = written(end, buffer, offset)? {
@@ -101,7 +130,8 @@ pub(crate) async fn staged(buffer: &Buffer, end: &End<'_>, access: Access) -> Ou
                 offset += len;
                 continue;
             }
-            let part = share::take(device, &mut lane, by, buffer.len() - offset).await?;
+            let len = end.piece_bytes().min(buffer.len() - offset);
+            let part = share::take(device, lane, by, len).await?;
             if is_in {
                 host_moves(&part, end, offset, Access::Write).await?;
             }
@@ -115,16 +145,22 @@ pub(crate) async fn staged(buffer: &Buffer, end: &End<'_>, access: Access) -> Ou
             let part = (lane.joins || !is_in).then_some(part);
             running.push(Leg { part, offset, point });
             offset += len;
-        } else if !running.is_empty() {
+        } else if offset < buffer.len() || running.len() > left {
             let leg = running.remove(0);
             wait::finish(device, leg.point.value(), "copy").await?;
             let Some(part) = leg.part else { continue };
             part.close();
             match end {
                 _ if is_in => {}
-                End::Device(other) => pass_on(&part, other, leg.offset).await?,
+                End::Device(other) => pass_on(&part, other, leg.offset, &mut inward).await?,
                 _ => host_moves(&part, end, leg.offset, Access::Read).await?,
             }
+        } else if let End::Device(other) = end
+            && device.id == buffer.at.owner.id
+        {
+            // Only the other device's legs are left.
+            device = &other.at.owner;
+            *running = std::mem::take(&mut inward.running);
         } else {
             return Ok(());
         }
@@ -172,16 +208,21 @@ fn mapped(part: &Part, access: Access) -> Outcome<Poll<HostBytes>> {
     Ok(all?.map(|all| part.of(all)))
 }
 
-/// The host moves a piece on to another device, from a half that is nobody else's.
-async fn pass_on(part: &Part, dst: &Buffer, offset: u64) -> Outcome<()> {
+/// The host moves a piece on to another device, from a half that is nobody else's and is free once
+/// the legs there are handed over.
+async fn pass_on(part: &Part, dst: &Buffer, offset: u64, inward: &mut Pieces) -> Outcome<()> {
     let end = End::Bytes(part.of(own_bytes(part.at(), Access::Read).await?));
-    boxed(&dst.part(offset, part.len), &end).await
+    boxed(&dst.part(offset, part.len), &end, inward).await
 }
 
-/// Moves bytes in like [`staged`], of which this is part.
+/// Moves bytes in like [`moved`], of which this is part.
 #[inline] // Else the package has all that it calls twice: here, and in the program that calls.
-fn boxed<'a>(buffer: &'a Buffer, end: &'a End<'_>) -> BoxFuture<'a, Outcome<()>> {
-    Box::pin(staged(buffer, end, Access::Write))
+fn boxed<'a>(
+    buffer: &'a Buffer,
+    end: &'a End<'_>,
+    inward: &'a mut Pieces,
+) -> BoxFuture<'a, Outcome<()>> {
+    Box::pin(moved(buffer, end, Access::Write, inward, IN_MAX))
 }
 
 /// What the other side of a move is for.
@@ -232,6 +273,7 @@ pub(crate) fn part_of(buffer: &Buffer, offset: u64, len: u64, access: Access) ->
 pub(crate) async fn staged_through(src: &Buffer, dst: &Buffer) -> Outcome<()> {
     let (from, to) = (&src.at.owner, &dst.at.owner);
     let (mut lane, mut offset, mut last) = (Lane::default(), 0, None);
+    let mut inward = Pieces::default();
     while offset < src.len() {
         let len = (src.len() - offset).min(staging::piece_bytes(to));
         let part = share::take(from, &mut lane, from.id, len).await?;
@@ -242,19 +284,19 @@ pub(crate) async fn staged_through(src: &Buffer, dst: &Buffer) -> Outcome<()> {
                 let target = part_of(dst, offset, part.len, Access::Write);
                 Some(leg(to, (part.at(), span), (&dst.at, target)).await?)
             }
-            // Between halves of two kinds the host moves the piece (S7.7).
+            // One of them did not map the half.
             None => {
                 wait::finish(from, point.value(), "copy").await?;
-                pass_on(&part, dst, offset).await?;
-                None
+                pass_on(&part, dst, offset, &mut inward).await?;
+                last
             }
         };
         offset += part.len;
     }
-    match last {
-        Some(point) => wait::finish(to, point.value(), "copy").await,
-        None => Ok(()),
+    for point in last.into_iter().chain(inward.running.iter().map(|leg| leg.point)) {
+        wait::finish(to, point.value(), "copy").await?;
     }
+    Ok(())
 }
 
 /// The host reads each piece into a half, and writes it from there.

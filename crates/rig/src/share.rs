@@ -79,10 +79,8 @@ impl Open {
     /// Gives out a part, if there is room.
     fn part(&mut self, len: u64) -> Option<Part> {
         let offset = self.next;
-        if len > self.half.len() - offset {
-            return None;
-        }
-        self.next = (offset + len).next_multiple_of(ALIGN_BYTES).min(self.half.len());
+        let end = offset.checked_add(len).filter(|end| *end <= self.half.len())?;
+        self.next = end.next_multiple_of(ALIGN_BYTES);
         Some(Part { half: Arc::clone(&self.half), offset, len })
     }
 }

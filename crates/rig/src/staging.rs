@@ -92,6 +92,11 @@ pub(crate) fn key_of(device: &Owner) -> Key {
     Key { of, half_bytes: device.facts.half_bytes }
 }
 
+/// Whether two devices copy through halves of the host's, by their facts.
+pub(crate) fn share_halves(one: &Owner, other: &Owner) -> bool {
+    MAPS_HOST && [one, other].map(|device| key_of(device).of) == [DeviceId::HOST; 2]
+}
+
 /// Returns the bytes of a device's pieces.
 pub(crate) fn piece_bytes(device: &Owner) -> u64 {
     device.facts.piece_bytes.min(device.facts.half_bytes)
@@ -336,7 +341,10 @@ fn forget(device: DeviceId) {
     let of_device = |map: &MapRef| map.mapping().device.id == device;
     let (mut dropped, mut maps) = (Vec::new(), Vec::new());
     while let Some(at) = sets.iter().position(own) {
-        dropped.push(sets.remove(at));
+        // A copy that nobody goes on with may keep a slot, but none of its memory.
+        for slot in sets.remove(at).slots {
+            dropped.push(std::mem::take(&mut *slot.seats.lock()));
+        }
     }
     for set in sets.iter().filter(|_| MAPS_HOST) {
         for slot in &set.slots {
