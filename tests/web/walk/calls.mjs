@@ -5,6 +5,8 @@ import { same } from "./walk.mjs";
 
 const TYPES = [Uint8Array, Uint8Array, Int8Array, Uint8ClampedArray, Uint16Array, Int32Array, Float32Array, Float64Array];
 const LABELS = ["", "a", "b", "c", "a longer label", "ü"];
+/** The most bytes that a smaller half takes. */
+const TRANSIENT_BYTES = 1024 * 1024;
 
 /** Returns what a call that uses part of a handle touches. */
 export function touch(handle, write, isOrdered = true) {
@@ -21,7 +23,8 @@ export function refusal(handles, writes = []) {
 
 export const devsOf = (...handles) => handles.flatMap(({ dev, alloc }) => [dev, alloc.dev]);
 const givenUp = (r) => (r.oneIn(12) ? r.of(["before", "after"]) : "");
-const valuesOf = (handle, count) => (handle.alloc.dev.isGpu ? [[handle.alloc.dev, count]] : []);
+/** One value, or more of a move that finds no half but smaller ones (S7.8). */
+const valuesOf = ({ alloc: { dev } }, moved) => (dev.isGpu ? [[dev, 1, moved > TRANSIENT_BYTES]] : []);
 export const viewed = (array) => new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
 
 /** Whether bytes change by a call: what they are if it was given up, and if its device is lost. */
@@ -68,7 +71,7 @@ function fill(w, r) {
     touches: isReal ? [touch(h, true, !abort)] : [],
     devs: devsOf(h),
     refused: refusal([h], isReal ? [h] : []),
-    values: isReal ? valuesOf(h, 1) : [],
+    values: isReal ? valuesOf(h, 0) : [],
     make: (signal) => h.buffer.fill(byte, { ...range, signal }),
     works: isReal,
     abort,
@@ -91,7 +94,7 @@ export function blitFrom(w, r, h = r.of(w.handles)) {
     touches: isReal ? [touch(h, true, !abort)] : [],
     devs: devsOf(h),
     refused: refusal([h], isReal ? [h] : []),
-    values: isReal ? valuesOf(h, 1) : [],
+    values: isReal ? valuesOf(h, length) : [],
     make: (signal) => {
       const done = h.buffer.blitFrom(data, offset === 0 && !signal ? undefined : { offset, signal });
       // The data has been taken.
@@ -119,7 +122,7 @@ function toArray(w, r) {
     touches: isReal ? [touch(h, false, !abort)] : [],
     devs: devsOf(h),
     refused: refusal([h]),
-    values: isReal ? valuesOf(h, 1) : [],
+    values: isReal ? valuesOf(h, length) : [],
     make: (signal) => h.buffer.toArray(Type, { offset, length, signal }),
     works: isReal,
     abort,
@@ -144,7 +147,7 @@ function blitTo(w, r) {
     touches: isReal ? [touch(h, false)] : [],
     devs: devsOf(h),
     refused: refusal([h]),
-    values: isReal ? valuesOf(h, 1) : [],
+    values: isReal ? valuesOf(h, length) : [],
     make: (signal) => h.buffer.blitTo(out, { offset, signal }),
     works: isReal,
     check: (found) => {
@@ -168,7 +171,8 @@ function copy(w, r) {
   const [d, e] = [from.alloc.dev, to.alloc.dev];
   const isThrough = d.isGpu && e.isGpu && d !== e;
   const abort = isOverlap ? "" : givenUp(r);
-  const values = !isReal ? [] : [...valuesOf(from, 1), ...(d === e ? [] : valuesOf(to, 1))];
+  const moved = d === e ? 0 : length;
+  const values = !isReal ? [] : [...valuesOf(from, moved), ...(d === e ? [] : valuesOf(to, moved))];
   const [src, dst] = [from.buffer.view(a, length), to.buffer.view(b, length)];
   w.call({
     text: `copy ${length} bytes of ${from} at ${a} to ${to} at ${b}`,

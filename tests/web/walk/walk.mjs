@@ -183,9 +183,9 @@ export class Walk {
     if (abort === "after") given.abort(reason);
     if (!refused && abort !== "before") {
       effect?.();
-      for (const [dev, count] of values) {
+      for (const [dev, count, isLeast] of values) {
         dev.values += count;
-        if (abort || ending || dev.ending) dev.isVague = true;
+        if (isLeast || abort || ending || dev.ending) dev.isVague = true;
       }
     }
     this.pending.push(call);
