@@ -243,8 +243,12 @@ function scope(name) {
         if (kept.length > 0 && !alloc.own && alloc.exports.length === 0) throw new Error(`${kept.length} bytes of a scope are left`);
         await isOver();
       },
-      // The scope that was to dispose it never came.
-      undo: () => inside === 0 && h.buffer.dispose(),
+      undo: () => {
+        if (kept) return;
+        // The scope that was to write, or to dispose, never came.
+        if (isWrite) h.bytes.set(wanted);
+        if (inside === 0) h.buffer.dispose();
+      },
       forgive,
     });
     if (isMade && inside === 0 && !refused) w.drop(h);

@@ -222,9 +222,7 @@ export class Walk {
       await check?.(value);
     } else if (abort && error === reason) {
       undo?.(true);
-    } else if (isOver) {
-      undo?.(false);
-    } else if (error.what === "Dead" && touches.some(({ alloc }) => alloc.dead)) {
+    } else if (isOver || (error.what === "Dead" && touches.some(({ alloc }) => alloc.dead))) {
       for (const dev of devs) dev.isVague = true;
       undo?.(false);
     } else if (!forgive?.(error)) {
