@@ -627,6 +627,48 @@ test(
 );
 
 test(
+  "s13_12_a_map_after_a_cancelled_one_is_asked_for_once_a_fence_behind_the_work_is_there",
+  async ({ adopted }) => {
+    const { gpu, device } = await adopted();
+    const { mapAsync, unmap } = GPUBuffer.prototype;
+    const [fences, pending, cancelled] = [new Set(), new Set(), new Map()];
+    let early = 0;
+    GPUBuffer.prototype.mapAsync = function (...words) {
+      if (cancelled.has(this) && [...cancelled.get(this)].some((fence) => fences.has(fence))) early += 1;
+      const map = mapAsync.apply(this, words);
+      const [all, one] = this.label === "rig fence" ? [fences, map] : [pending, this];
+      all.add(one);
+      map.then(() => all.delete(one), () => all.delete(one));
+      return map;
+    };
+    GPUBuffer.prototype.unmap = function () {
+      if (pending.has(this)) cancelled.set(this, new Set(fences));
+      return unmap.call(this);
+    };
+    try {
+      const buffers = await Promise.all(Array.from({ length: 8 }, () => gpu.createBuffer(64)));
+      for (let turn = 1; turn <= 20; turn += 1) {
+        const reads = [];
+        for (const [i, x] of buffers.entries()) {
+          x.fill(turn + i);
+          reads.push(x.toArray(Uint8Array, { length: 4 }));
+          // What comes in another microtask is submitted apart, while the map of the first is on its way.
+          for (let at = 0; at < 8; at += 1) await null;
+        }
+        equal((await Promise.all(reads)).map(([byte]) => byte), buffers.map((_, i) => turn + i));
+      }
+      holds(cancelled.size > 0, "maps were cancelled");
+      equal(early, 0, "maps asked for too early");
+    } finally {
+      Object.assign(GPUBuffer.prototype, { mapAsync, unmap });
+    }
+    await gpu.close();
+    device.destroy();
+  },
+  needs,
+);
+
+test(
   "s13_15_a_kernels_declarations_are_read_however_they_are_spaced_and_named",
   async ({ gpu }) => {
     const x = await gpu.createBuffer(64);

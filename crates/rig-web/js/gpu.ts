@@ -76,7 +76,7 @@ export class Gpu {
    * Maps cancelled since the last fence. The package webgpu looks at the promise of each once more when
    * the device comes to it, and ends Node where it was collected: a later fence has to come first.
    */
-  #cancelled: Promise<void>[] = [];
+  #cancelled: [Promise<void>, () => void][] = [];
   /** Why what was just offered was found wrong. */
   #refused = "";
   /** Why work was found wrong later, each with its first and its last value. */
@@ -94,7 +94,7 @@ export class Gpu {
       if (this.#kept.ways.includes(way)) this.#flush();
       this.#used.delete(way);
     };
-    const cancelled = (map: Promise<void>) => void this.#cancelled.push(map);
+    const cancelled: Around["cancelled"] = (...map) => void this.#cancelled.push(map);
     this.#around = { device, arrays, woke: this.#woke, failed: () => this.#mapFailed(), left, cancelled };
     this.#edges = new Edges(device);
     this.uniforms = new Uniforms(device);
@@ -443,6 +443,7 @@ export class Gpu {
     };
     mapped!.then(
       () => {
+        for (const [, done] of cancelled) done();
         cancelled.length = 0;
         fence.unmap();
         if (this.#isStopped) fence.destroy();

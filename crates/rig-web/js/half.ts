@@ -25,8 +25,8 @@ export interface Around {
   readonly failed: () => void;
   /** A way is about to be destroyed. */
   readonly left: (way: Way) => void;
-  /** A map on its way was cancelled. */
-  readonly cancelled: (map: Promise<void>) => void;
+  /** A map on its way was cancelled; the function is to run once all work before that is done. */
+  readonly cancelled: (map: Promise<void>, done: () => void) => void;
 }
 
 /** One way through a half: a buffer that the host writes, or one that it reads. */
@@ -47,6 +47,8 @@ export class Way {
   #mappedBytes: number;
   #array = 0;
   #isAsked = false;
+  /** Firefox ends a map with the work that a cancelled one before it waited for: it is early then. */
+  #isHeld = false;
 
   constructor(around: Around, size: number, isWritten: boolean) {
     this.#around = around;
@@ -74,7 +76,7 @@ export class Way {
 
   /** Starts to map it, if it is not mapped. */
   map(): void {
-    if (this.#state !== State.Unmapped) return;
+    if (this.#state !== State.Unmapped || this.#isHeld) return;
     this.#state = State.Pending;
     this.#round += 1;
     const round = this.#round;
@@ -98,6 +100,8 @@ export class Way {
     if (this.#state !== State.Pending) return;
     const isAsked = this.#isAsked;
     this.unmap();
+    // It waits for no other work than the one before.
+    this.#isHeld = false;
     this.map();
     this.#isAsked = isAsked;
   }
@@ -127,12 +131,21 @@ export class Way {
 
   destroy(): void {
     this.#forget();
+    this.#round += 1;
     this.buffer.destroy();
   }
 
   #forget(): void {
-    if (this.#state === State.Pending) this.#around.cancelled(this.#map!);
     this.#round += 1;
+    if (this.#state === State.Pending) {
+      const round = this.#round;
+      this.#isHeld = true;
+      this.#around.cancelled(this.#map!, () => {
+        if (round !== this.#round) return;
+        this.#isHeld = false;
+        this.map();
+      });
+    }
     this.#state = State.Unmapped;
     if (this.#array) this.#around.arrays.drop(this.#array);
     this.#array = 0;
