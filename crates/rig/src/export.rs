@@ -159,6 +159,7 @@ impl Drop for ExportClaim<'_> {
 #[cfg(all(test, not(rig_loom)))]
 mod tests {
     use crate::device::host;
+    use crate::error::Misuse;
     use std::thread;
 
     #[test]
@@ -168,7 +169,14 @@ mod tests {
         thread::scope(|threads| {
             for byte in 1..3_u8 {
                 let export = &export;
-                threads.spawn(move || export.copy_in(4 * u64::from(byte - 1), &[byte; 4]));
+                let copied = move || export.copy_in(4 * u64::from(byte - 1), &[byte; 4]);
+                threads.spawn(move || {
+                    // The copy of the other thread may run.
+                    while let Err(error) = copied() {
+                        assert_eq!(error.misuse(), Some(&Misuse::Busy));
+                        thread::yield_now();
+                    }
+                });
             }
         });
         // SAFETY: the threads have ended, and nothing else writes.
