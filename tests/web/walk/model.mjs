@@ -63,6 +63,8 @@ export class Alloc {
   isLent = null;
   /** Whether a handle of it was forgotten. */
   isForgotten = false;
+  /** Whether it is live though dead, as long as it has handles. */
+  isKept = false;
 
   /** `own` is the program's array that was wrapped, `foreign` its GPU buffer. */
   constructor(dev, bytes, label, { own = null, foreign = null } = {}) {

@@ -174,7 +174,8 @@ async function transfer(w, r) {
   if (alloc.claims.length === 0) return;
   // Under a claim the memory is live as long as it has handles.
   for (const { buffer } of old) buffer.dispose();
-  if (alloc.isForgotten && alloc.isCharged) alloc.dev.limbo.push(alloc.bytes.length);
+  alloc.isKept = true;
+  w.left(alloc);
   for (const claim of alloc.claims.splice(0)) claim.release();
   w.dead = w.dead.filter((buffer) => buffer.state === "dead");
 }

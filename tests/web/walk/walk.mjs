@@ -138,7 +138,7 @@ export class Walk {
 
   /** Looks whether memory is left that only the engine knows, or only the program. */
   left(alloc) {
-    if (alloc.dead || alloc.handles.size > 0 || alloc.exports.length > 0) return;
+    if ((alloc.dead && !alloc.isKept) || alloc.handles.size > 0 || alloc.exports.length > 0) return;
     if (alloc.isForgotten && alloc.isCharged) alloc.dev.limbo.push(alloc.bytes.length);
     if (!alloc.isLent) return;
     // What was lent is the program's alone now.
