@@ -187,6 +187,7 @@ export class Gpu {
       return 0;
     }
     const held: Held = { ...EMPTY, buffer, verdict: Verdict.Pending };
+    const number = this.#enter(held);
     const judge = (found: (GPUError | null)[]) => {
       held.verdict = found.some(Boolean) ? Verdict.Refused : Verdict.There;
       if (held.verdict === Verdict.There && !held.lent) this.#sure.set(buffer, number);
@@ -194,7 +195,6 @@ export class Gpu {
     };
     // A scope that cannot be popped is one of a device that is being lost.
     Promise.all(errors).then(judge, () => judge([]));
-    const number = this.#enter(held);
     return number;
   }
 

@@ -95,8 +95,9 @@ export class Way {
     this.#map.then(there, () => round === this.#round && failed());
   }
 
-  /** Maps it anew, if a map is on its way. */
+  /** Maps it anew, if a map is on its way; one that a fence holds back comes with another. */
   again(): void {
+    if (this.#isHeld) return this.#hold();
     if (this.#state !== State.Pending) return;
     const isAsked = this.#isAsked;
     this.unmap();
@@ -137,18 +138,21 @@ export class Way {
 
   #forget(): void {
     this.#round += 1;
-    if (this.#state === State.Pending) {
-      const round = this.#round;
-      this.#isHeld = true;
-      this.#around.cancelled(this.#map!, () => {
-        if (round !== this.#round) return;
-        this.#isHeld = false;
-        this.map();
-      });
-    }
+    if (this.#state === State.Pending) this.#hold();
     this.#state = State.Unmapped;
     if (this.#array) this.#around.arrays.drop(this.#array);
     this.#array = 0;
+  }
+
+  /** Lets no map begin before all work up to now is done. */
+  #hold(): void {
+    const round = this.#round;
+    this.#isHeld = true;
+    this.#around.cancelled(this.#map!, () => {
+      if (round !== this.#round) return;
+      this.#isHeld = false;
+      this.map();
+    });
   }
 }
 

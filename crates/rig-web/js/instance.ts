@@ -335,7 +335,8 @@ export class Instance {
   /** Takes what was said so far. */
   #taken(): Said {
     const said = this.#said;
-    if (said.length > 0) this.#said = [];
+    if (said.length === 0) return NOTHING;
+    this.#said = [];
     return said;
   }
 
@@ -404,5 +405,6 @@ function settle([{ resolve, reject, map, over }, outcome]: [Ticket, Outcome]): v
   }
 }
 
+const NOTHING: Said = [];
 const ENCODER = new TextEncoder();
 const DECODER = new TextDecoder();
